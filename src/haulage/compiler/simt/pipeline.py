@@ -6,12 +6,12 @@ from math import prod
 from haulage.backends.cpu_driver.waiting import WAITS
 from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis import kernel, locks, uniformity, warps
+from haulage.compiler.simt.compilation import AUTO, COROUTINES, REGIONS, SCALAR, Block, Compilation
 from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, heap_bytes
 from haulage.compiler.simt.ir import writer
 from haulage.compiler.simt.loops import loop_order, scalar_promotion
-from haulage.compiler.simt.passes import AUTO, COROUTINES, REGIONS, SCALAR, Block, Compilation
 from haulage.compiler.simt.regions import fission
 from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.targets.base import Target
@@ -109,8 +109,8 @@ def _run(state: Compilation, recorded: dict[str, str] | None) -> None:
     for each in passes.PASSES:
         if each.run is None or state.taken not in each.strategies or not state.is_on(each.name):
             continue
-        each.run(state)
-        state.analyses.invalidate()
+        if each.run(state):
+            state.analyses.invalidate(each.keeps)
         if recorded is not None:
             recorded[each.name] = _shown(state)
 

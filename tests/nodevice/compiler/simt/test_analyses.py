@@ -1,6 +1,6 @@
 """What is known of a function is worked out once, until the function changes."""
 
-from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.manager import Analyses, Kept
 from haulage.compiler.simt.ir.builder import Builder
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
 
@@ -18,11 +18,11 @@ def test_an_analysis_runs_once_for_each_of_its_arguments():
     assert analyses.get(analysis) is analyses.get(analysis)
     assert analyses.get(analysis, 1) == ["%entry", 1]
     assert asked == [0, 1]
-    analyses.invalidate()  # nothing has changed
+    analyses.invalidate(Kept.ALL)
     assert analyses.get(analysis) == ["%entry", 0]
     assert asked == [0, 1]
     del analyses.function.blocks["%entry"].body[:1]
-    analyses.invalidate()
+    analyses.invalidate(Kept.NONE)
     assert analyses.get(analysis) == ["%entry", 0]
     assert asked == [0, 1, 0]
 
@@ -37,9 +37,9 @@ def test_loops_are_found_again_when_the_graph_has_changed():
     assert analyses.innermost_loop("%entry") is None
     assert "%more" not in analyses.items
     function.blocks["%end"].body.append(Builder.binary("add", "i64", "%t", "1", name="%more"))
-    analyses.invalidate()
+    analyses.invalidate(Kept.GRAPH)
     assert "%more" in analyses.items
     assert analyses.loops is loops
     function.blocks["%loop"].terminator = Builder.jump("%end")
-    analyses.invalidate()
+    analyses.invalidate(Kept.NONE)
     assert analyses.loops == []

@@ -16,37 +16,12 @@ Without a STAGE it is the kernel right before the pass, and right after it.
 """
 
 import re
-from pathlib import Path
 
 import pytest
 
-from haulage.compiler import llvm
 from haulage.compiler.simt import passes, pipeline
 from haulage.targets.cpu import host
-
-FILES = Path(__file__).with_name("passes")
-
-_LIMITS = {
-    "threadIdx": ((0, 1024),) * 3,
-    "blockIdx": ((0, 2147483647), (0, 65535), (0, 65535)),
-    "blockDim": ((1, 1025),) * 3,
-    "gridDim": ((1, 2147483647), (1, 65536), (1, 65536)),
-}
-INDICES = ", ".join(
-    [
-        "ptr %.ret",
-        *(
-            f"i32 range(i32 {least}, {end}) %{name}.{axis}"
-            for name, limits in _LIMITS.items()
-            for axis, (least, end) in zip("xyz", limits, strict=True)
-        ),
-        "ptr %dynamicShared, i64 %dynamicSharedBytes",
-    ]
-)
-ARRAY = (
-    r"ptr %arg.\1.0, ptr %arg.\1.1, i64 %arg.\1.2, i64 %arg.\1.3, ptr %arg.\1.4, "
-    r"i64 %arg.\1.5.0, i64 %arg.\1.6.0"
-)
+from nodevice.compiler.simt.llvm_models import FILES, kernel_of_file
 
 
 def test_every_pass_has_a_kernel():
@@ -84,10 +59,7 @@ def _missed(text, expected):
 
 def _stages(name, text):
     """What stands there before the pass and after it."""
-    kernel = re.sub(r"(?m)^;.*\n", "", text).replace("INDICES", INDICES)
-    kernel = str(llvm.parse(re.sub(r"\bARRAY (\w+)", ARRAY, kernel)))
-    sizes = re.search(r"(?m)^; BLOCK: (.+)$", text)[1].split(",")
-    block = tuple(map(int, [*sizes, 1, 1][:3]))
+    kernel, block = kernel_of_file(text)
     stage = re.search(r"(?m)^; STAGE: (\S+)$", text)
     others = re.findall(r"(?m)^; OFF: (\S+)$", text)
 

@@ -12,10 +12,13 @@ import haulage
 from doubles.kernels import row_sums
 from haulage import cuda
 from haulage.compiler.simt import passes, pipeline
-from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.control_flow import Graph
+from haulage.compiler.simt.analysis.manager import Analyses, Kept
+from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.cpu import host
+from nodevice.compiler.simt.llvm_models import FILES, kernel_of_file
 
-ROOT = Path(__file__).parents[4]
+PAGE = Path(__file__).parents[4] / "docs" / "blocks-on-the-cpu.md"
 SIGNATURE = "void(float32[::1], float32[::1])"
 
 
@@ -160,7 +163,7 @@ def test_what_cannot_be_switched_off_is_refused(setting, said, monkeypatch):
 
 
 def test_the_page_is_ordered_by_the_list_and_its_picture_has_all_passes():
-    text = (ROOT / "docs" / "blocks-on-the-cpu.md").read_text()
+    text = PAGE.read_text()
     headings = re.findall(r"(?m)^### (\S+)$", text)
     assert headings == [each.name for each in passes.PASSES]
     picture = text.split("```text", 1)[1].split("```", 1)[0]
@@ -169,23 +172,101 @@ def test_the_page_is_ordered_by_the_list_and_its_picture_has_all_passes():
     assert set(re.findall(r"### (\S+)\n\n\*Required\.\*", text)) == required
 
 
-def test_no_pass_is_given_what_an_earlier_one_made_untrue(monkeypatch):
-    """A pass that changes a function in place need not tell what no longer holds."""
-    changing = set()
+def kernels():
+    """The kernels of these tests and of the files of passes: text and block."""
+    for kernel, kinds, block in CASES:
+        yield haulage.compile(kernel, kinds, block=block).stages["clean"], block
+    for path in sorted(FILES.glob("*.ll")):
+        yield kernel_of_file(path.read_text())
+
+
+def name_of(analysis):
+    """As the page names an analysis."""
+    return f"{analysis.__module__.rpartition('.')[2]}.{analysis.__name__}"
+
+
+def test_a_pass_asks_for_the_analyses_that_it_declares_and_no_others(monkeypatch):
+    declared = {each.name: {*map(name_of, each.needs)} for each in passes.PASSES if each.run}
+    asked = {name: set() for name in declared}
+    # The pass that runs, if any, and above it the analyses that do.
+    running = []
+
+    def noted(analysis, find):
+        if len(running) == 1:
+            asked[running[0]].add(name_of(analysis))
+        running.append(analysis) if running else None
+        try:
+            return find()
+        finally:
+            running.pop() if running else None
 
     def watched(each):
-        def watching(state):
-            analyses, function = state.analyses, state.function
-            assert analyses.successors == function.successors()
-            assert analyses.items == function.items()
-            assert analyses.loops == Analyses(function).loops
-            each.run(state)
-            if analyses.items != function.items():
-                changing.add(each.name)
+        def run(state):
+            running.append(each.name)
+            try:
+                return each.run(state)
+            finally:
+                running.pop()
 
-        return replace(each, run=each.run and watching)
+        return replace(each, run=each.run and run)
 
-    monkeypatch.setattr(passes, "PASSES", [watched(each) for each in passes.PASSES])
-    for kernel, kinds, block in CASES:
-        haulage.compile(kernel, kinds, block=block[: 1 + (block[1] > 1)])
-    assert {"block-atomics", "vector-divisions"} <= changing
+    get = Analyses.get
+    monkeypatch.setattr(
+        Analyses,
+        "get",
+        lambda self, analysis, *args, **kwargs: noted(
+            analysis, lambda: get(self, analysis, *args, **kwargs)
+        ),
+    )
+    for name in ("dominators", "postdominators", "loops"):
+        find = vars(Graph)[name].__get__
+        fact = property(lambda self, find=find: noted(Graph, lambda: find(self)))
+        monkeypatch.setattr(Analyses, name, fact, raising=False)
+    monkeypatch.setattr(passes, "PASSES", tuple(map(watched, passes.PASSES)))
+    for text, block in kernels():
+        pipeline.transform(text, host(), block, "auto")
+    assert asked == declared
+
+
+def test_what_a_pass_keeps_is_what_is_found_in_the_function_that_it_leaves(monkeypatch):
+    changing = {}
+
+    def watched(each):
+        def run(state):
+            function, before = state.function, definition(state.function)
+            changed = each.run(state)
+            if changed:
+                changing[each.name] = each.keeps
+            else:
+                assert state.function is function
+                assert definition(function) == before
+            return changed
+
+        return replace(each, run=each.run and run)
+
+    invalidate = Analyses.invalidate
+
+    def checked(self, kept):
+        invalidate(self, kept)
+        fresh = Analyses(self.function)
+        for name in self.__dict__.keys() - vars(fresh).keys():
+            assert kept is Kept.GRAPH
+            assert getattr(self, name) == getattr(fresh, name)
+        assert self.successors == fresh.successors
+
+    monkeypatch.setattr(Analyses, "invalidate", checked)
+    monkeypatch.setattr(passes, "PASSES", tuple(map(watched, passes.PASSES)))
+    for text, block in kernels():
+        pipeline.transform(text, host(), block, "auto")
+    keeping = {each.name: each.keeps for each in passes.PASSES if each.keeps is not Kept.ALL}
+    assert changing == keeping
+
+
+def test_the_page_has_what_each_pass_needs_and_keeps():
+    sections = re.split(r"(?m)^### (\S+)$", PAGE.read_text())
+    said = dict(zip(sections[1::2], sections[2::2], strict=True))
+    for each in passes.PASSES:
+        if each.run:
+            needs = ", ".join(f"`{name_of(one)}`" for one in each.needs) or "no analysis"
+            line = f"*Needs* {needs}; *keeps* {each.keeps.value}."
+            assert line in said[each.name].replace("\n", " "), line

@@ -9,10 +9,11 @@ is the `Analyses` of the function that it is about:
     analyses.get(early_exits)      # works it out
     analyses.get(early_exits)      # the same object again
     function.blocks[label].body = changed
-    analyses.invalidate()
+    analyses.invalidate(Kept.GRAPH)
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from enum import Enum
 from typing import Concatenate, ParamSpec, TypeVar
 
 from haulage.compiler.simt.analysis.control_flow import Graph
@@ -22,8 +23,13 @@ from haulage.forks import cached_property
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-# What holds as long as the control-flow graph is the same.
-_OF_THE_GRAPH = vars(Graph).keys()
+
+class Kept(Enum):
+    """What still holds when a function has changed (LLVM's `PreservedAnalyses`)."""
+
+    ALL = "all analyses"
+    GRAPH = "those of the control-flow graph"
+    NONE = "none"
 
 
 class Analyses(Graph):
@@ -34,7 +40,6 @@ class Analyses(Graph):
         super().__init__(function.successors(), function.entry)
         self.function = function
         self._results: dict[Hashable, object] = {}
-        self._instructions = self._listed()
 
     def get(
         self,
@@ -48,17 +53,12 @@ class Analyses(Graph):
             self._results[key] = analysis(self, *args, **kwargs)
         return self._results[key]  # type: ignore[return-value]
 
-    def invalidate(self) -> None:
-        """Forget what no longer holds, if blocks or instructions are others than before."""
-        now, kept = Analyses(self.function), self.__dict__
-        if now.successors != self.successors:
-            kept = {}
-        elif now._instructions != self._instructions:
-            kept = {name: kept[name] for name in _OF_THE_GRAPH & kept.keys()}
-        self.__dict__ = now.__dict__ | kept
-
-    def _listed(self) -> dict[str, list[Instruction]]:
-        return {label: block.instructions() for label, block in self.function.blocks.items()}
+    def invalidate(self, kept: Kept) -> None:
+        """Forget what no longer holds of a function that was changed in place."""
+        if kept is not Kept.ALL:
+            names = vars(Graph) if kept is Kept.GRAPH else ()
+            known = {name: self.__dict__[name] for name in names if name in self.__dict__}
+            self.__dict__ = Analyses(self.function).__dict__ | known
 
     @cached_property
     def items(self) -> Mapping[str, Instruction]:

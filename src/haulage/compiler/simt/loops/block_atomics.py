@@ -23,16 +23,16 @@ from haulage.targets.cpu import host
 PLAIN, PRIVATIZED = "plain", "privatized"
 
 
-def mark_plain(analyses: Analyses, storage: frozenset[str]) -> None:
-    """Mark the read-modify-writes of `storage`, names of the block's own memory, as plain ones."""
-    objects = analyses.get(UnderlyingObjects)
+def mark_plain(analyses: Analyses, storage: frozenset[str]) -> bool:
+    """Mark the read-modify-writes of `storage`, names of the block's own memory, as plain ones;
+    whether there are any."""
+    objects, found = analyses.get(UnderlyingObjects), False
     for block in analyses.function.blocks.values():
-        block.body = [
-            replace(item, flags=(*item.flags, PLAIN))
-            if item.opcode in ("atomicrmw", "cmpxchg") and objects.at(item.operands[0]) <= storage
-            else item
-            for item in block.body
-        ]
+        for place, item in enumerate(block.body):
+            if item.opcode in ("atomicrmw", "cmpxchg") and objects.at(item.operands[0]) <= storage:
+                block.body[place] = replace(item, flags=(*item.flags, PLAIN))
+                found = True
+    return found
 
 
 def copy_function(item: Instruction) -> str:

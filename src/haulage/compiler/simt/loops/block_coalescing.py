@@ -95,7 +95,7 @@ def axes(body: Body, analyses: Analyses, block: tuple[int, int, int]) -> tuple[s
     return tuple(
         axis
         for axis, size in zip(AXES, block, strict=True)
-        if f"%threadIdx.{axis}" in used and analyses.get(_IndexUses, axis, size).are_sums
+        if f"%threadIdx.{axis}" in used and analyses.get(IndexUses, axis, size).are_sums
     )
 
 
@@ -104,7 +104,7 @@ def prepared(analyses: Analyses, axes: Iterable[str], block: tuple[int, int, int
     without promises of LLVM that only held for indices of one block."""
     loose: set[str] = set()
     for axis in axes:
-        loose |= analyses.get(_IndexUses, axis, block[AXES.index(axis)]).loose
+        loose |= analyses.get(IndexUses, axis, block[AXES.index(axis)]).loose
     changed = analyses.function.copy()
     for part in changed.blocks.values():
         part.body = [item.without(PROMISES) if item.result in loose else item for item in part.body]
@@ -119,7 +119,7 @@ def _may_wait(item: Instruction) -> bool:
     return item.callee == PAUSE or item.opcode in ("cmpxchg", "fence") or item.is_ordered
 
 
-class _IndexUses:
+class IndexUses:
     """What a function does with its indices along one axis.
 
     `are_sums` is whether it is the same function of `blockIdx * size + threadIdx`, whatever the two
