@@ -7,6 +7,7 @@ import typing as _typing
 from typing import Any as _Any
 
 from haulage import cuda as cuda, errors as errors, hip as hip, memory as memory, roc as roc
+from haulage.checking.check import check as check
 from haulage.hook.installing import install as install, uninstall as uninstall
 from haulage.kernel import compile as compile
 from haulage.runtime.devices.adversary import adversary as adversary
@@ -19,9 +20,9 @@ from haulage.runtime.transfers.recording import (
 from haulage.smart import SmartArray as SmartArray
 
 __all__ = [
-    "__version__", "cuda", "roc", "hip", "memory", "use", "devices", "adversary", "compile",
-    "SmartArray", "explain", "transfers", "assert_no_transfers", "max_transfers", "install",
-    "uninstall",
+    "__version__", "cuda", "roc", "hip", "memory", "use", "devices", "adversary", "check",
+    "compile", "SmartArray", "explain", "transfers", "assert_no_transfers", "max_transfers",
+    "install", "uninstall",
 ]
 
 __version__: str

@@ -16,6 +16,7 @@
     ├── CompileError (TypeError)            a kernel could not be compiled
     ├── SignatureError (TypeError)          a signature names no types, or is for no kernel
     ├── LeakError (AssertionError)          memory outlived what it was allocated in
+    ├── CheckFailed (AssertionError)         a check of kernels and streams found something
     ├── TransferError (AssertionError)      more was copied than a block of the program may
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
@@ -222,6 +223,15 @@ class LeakError(HaulageError, AssertionError):
 
     An AssertionError, so that test runners count it as a failed test.
     """
+
+
+class CheckFailed(HaulageError, AssertionError):
+    """Something was found wrong inside of `haulage.check()`; the message is the report.
+
+    An AssertionError, so that test runners count it as a failed test. `findings` are all of them.
+    """
+
+    findings: Any = ()
 
 
 class TransferError(HaulageError, AssertionError):

@@ -115,6 +115,12 @@ class Findings:
             self.launches += 1
             self.accesses += accesses
 
+    def clear(self) -> None:
+        """Forget all that was noted."""
+        with self._lock:
+            self._found.clear()
+            self.launches = self.accesses = 0
+
     def __iter__(self) -> Iterator[Finding]:
         with self._lock:
             return iter(tuple(self._found.values()))

@@ -1,30 +1,177 @@
 """Checking, from its beginning to its end."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
-from haulage.checking.findings import Findings
+from haulage import forks
+from haulage.checking.findings import KINDS, Finding, Findings
+from haulage.errors import HaulageError
 from haulage.runtime.process import runtime
+from haulage.spelling import did_you_mean
 
-# What can be checked: the names that `--only` takes.
-CHECKS = ("bounds", "race", "init", "barrier", "stream", "memory")
+# What can be checked: the names that `--only` takes, and which kinds of findings each makes.
+MAKES = {
+    "bounds": {"bounds", "freed", "address"},
+    "race": {"race"},
+    "init": {"uninitialized"},
+    "barrier": {"barrier"},
+    "stream": {"stream"},
+    "memory": {"bounds", "freed", "address", "leak"},
+}
+CHECKS = tuple(MAKES)
+
+# Other names for them: those of compute-sanitizer's tools, and the kinds of findings.
+ALSO = {
+    "memcheck": ("bounds", "memory"),
+    "racecheck": ("race",),
+    "initcheck": ("init",),
+    "synccheck": ("barrier",),
+    "streamcheck": ("stream",),
+    "uninitialized": ("init",),
+    "leak": ("memory",),
+    "freed": ("memory",),
+    "address": ("bounds", "memory"),
+}
+
+_changing = forks.lock()
+# Those that have begun and have not ended, in the order in which they began.
+_open: "list[Session]" = []
+
+
+def checks_of(names: str | Iterable[str]) -> frozenset[str]:
+    """The checks that are named: a name, several with commas between them, or an iterable of them.
+
+    Raises:
+        ValueError: one is no name of a check, or there is none.
+        TypeError: one is no string.
+    """
+    given = [names] if isinstance(names, str) else list(names)
+    for each in given:
+        if not isinstance(each, str):
+            raise TypeError(f"expected names of checks, as 'race', and not {each!r}")
+    words = [word.strip() for each in given for word in each.split(",")]
+    found: set[str] = set()
+    for word in words:
+        if word not in MAKES and word not in ALSO:
+            meant = did_you_mean(word, [*CHECKS, *ALSO])
+            raise ValueError(
+                f"there is no check {word!r}{meant or '; expected some of ' + ','.join(CHECKS)}"
+            )
+        found.update(ALSO.get(word, (word,)))
+    if not found:
+        raise ValueError(f"no check is named; expected some of {','.join(CHECKS)}")
+    return frozenset(found)
+
+
+def _no_matter(found: bool) -> None:
+    """Nobody is to be told."""
 
 
 class Session:
     """Checks what this process does between `begin` and `end`.
 
+    Several may be open at a time, in one thread or in several, one inside of another or not. One of
+    them, the first, is the process's checker; each gets what is found while it is open.
+
     Attributes:
-        checks: of `CHECKS`, those that are made.
-        findings: what was found by now.
+        asked: of `CHECKS`, those that this session asks for.
+        findings: what was found by now, of what it asks for.
+        changed: called when a launch was checked, with False, and when something was found, with
+            True.
     """
 
-    def __init__(self, checks: Iterable[str] = CHECKS) -> None:
-        self.checks = frozenset(checks)
-        self.findings = Findings()
+    def __init__(
+        self,
+        checks: Iterable[str] = CHECKS,
+        changed: Callable[[bool], object] | None = None,
+    ) -> None:
+        self.asked = frozenset(checks)
+        self.findings: Findings = _Shared(self)
+        self._kinds = set().union(*(MAKES[each] for each in self.asked & MAKES.keys()))
+        self.changed = changed or _no_matter
+        self._began = self._ended = time.perf_counter()
+
+    @property
+    def checks(self) -> frozenset[str]:
+        """Of `CHECKS`, those that are made: what any open session asks for."""
+        return self.asked.union(*(each.asked for each in _open))
+
+    @property
+    def seconds(self) -> float:
+        """How long it is, or was, open."""
+        return (time.perf_counter() if self in _open else self._ended) - self._began
 
     def begin(self) -> None:
-        """Check what follows."""
-        runtime.current.checker = self
+        """Check what follows.
+
+        Raises:
+            RuntimeError: it has begun already.
+        """
+        with _changing:
+            if self in _open:
+                raise RuntimeError("this session has begun already")
+            self._began = time.perf_counter()
+            _open.append(self)
+            runtime.current.checker = _open[0]
 
     def end(self) -> None:
-        """Check no more."""
-        runtime.current.checker = None
+        """Wait for the CPU device, and check no more. Where it is not open nothing happens.
+
+        Raises:
+            KernelError: threads of a kernel had failed; the session is ended all the same.
+        """
+        try:
+            self.wait()
+        finally:
+            with _changing:
+                if self in _open:
+                    self._ended = time.perf_counter()
+                    _open.remove(self)
+                    runtime.current.checker = _open[0] if _open else None
+
+    def wait(self) -> None:
+        """Wait for what was launched, so that all of it is in `findings`.
+
+        Raises:
+            KernelError: threads of a kernel had failed.
+        """
+        for device in runtime.current.found.get("cpu", ()):
+            device.finish()
+
+    def settle(self) -> None:
+        """As `wait`, where nobody can be told of kernels that failed: the process ends."""
+        with suppress(HaulageError):
+            self.wait()
+
+    def wants(self, kind: str) -> bool:
+        """Whether a finding of this kind comes from a check that this session asks for."""
+        return kind in self._kinds or not any(kind in makes for makes in MAKES.values())
+
+
+class _Shared(Findings):
+    """The findings of a session. What is added goes to all that are open, and to this one."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def _all(self) -> "list[Session]":
+        with _changing:
+            return [self._session, *(each for each in _open if each is not self._session)]
+
+    def add(self, finding: Finding) -> None:
+        """Note a finding in each session that asks for its kind."""
+        for each in self._all():
+            if each.wants(finding.kind):
+                Findings.add(each.findings, finding)
+                each.changed(True)
+
+    def checked(self, accesses: int) -> None:
+        """Note in each session that a launch was checked."""
+        for each in self._all():
+            Findings.checked(each.findings, accesses)
+            each.changed(False)
+
+
+assert {kind for makes in MAKES.values() for kind in makes} <= KINDS.keys()

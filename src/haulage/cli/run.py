@@ -70,6 +70,20 @@ def become(program: Sequence[str], device: str | None) -> int:
     Raises:
         Refusal: what is asked cannot be done, or there is no such device.
     """
+    command = prepared(program, device)
+    if os.name == "nt":  # There the shell would not wait for the process that takes over.
+        import subprocess
+
+        return subprocess.call(command)
+    os.execv(sys.executable, command)
+
+
+def prepared(program: Sequence[str], device: str | None) -> list[str]:
+    """The command of a Python with the words `program`; the environment is made ready for it.
+
+    Raises:
+        Refusal: what is asked cannot be done, or there is no such device.
+    """
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise Refusal(
             "Python was started with -E, -I or -S, so programs cannot be reached by PYTHONPATH "
@@ -86,12 +100,7 @@ def become(program: Sequence[str], device: str | None) -> int:
     children.reach()
     sys.stdout.flush()
     sys.stderr.flush()
-    command = [sys.executable, *_options_of_python(), *program]
-    if os.name == "nt":  # There the shell would not wait for the process that takes over.
-        import subprocess
-
-        return subprocess.call(command)
-    os.execv(sys.executable, command)
+    return [sys.executable, *_options_of_python(), *program]
 
 
 def asks_for_help(words: Sequence[str], options: Iterable[str] = DEVICE) -> bool:

@@ -144,7 +144,7 @@ def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -
     assert cli.main([]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("usage: haulage [-h]")
-    for command in ("info", "demo", "run", "trace", "advise", "bench", "cache"):
+    for command in ("info", "demo", "run", "check", "trace", "advise", "bench", "cache"):
         assert f"\n    {command} " in captured.out
     assert captured.err == ""
 

@@ -31,6 +31,10 @@ def _install() -> None:
         from haulage.advising.starting import begin as begin_to_advise
 
         begin_to_advise()
+    if "HAULAGE_CHECK_SETTINGS" in os.environ:
+        from haulage.checking.starting import begin as begin_to_check
+
+        begin_to_check()
 
 
 def _load_haulage() -> None:

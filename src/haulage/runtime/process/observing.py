@@ -91,13 +91,12 @@ class Watcher(Protocol):
 
 
 class Checker(Protocol):
-    """By whom kernels are launched with checks.
+    """By whom kernels are launched with checks."""
 
-    Attributes:
-        checks: which ones: of `haulage.checking.session.CHECKS`.
-    """
-
-    checks: frozenset[str]
+    @property
+    def checks(self) -> frozenset[str]:
+        """Which ones: of `haulage.checking.session.CHECKS`."""
+        ...
 
 
 def compiling(kernel: str, work: Callable[..., Any], *args: Any) -> Any:

@@ -1,0 +1,42 @@
+"""How the checking begins and ends in a process of the program."""
+
+from haulage import forks
+from haulage.checking.records import Record
+from haulage.checking.session import Session, checks_of
+from haulage.checking.settings import Settings
+from haulage.runtime.process import runtime
+from haulage.tracing.starting import at_end
+
+
+def begin() -> None:
+    """Check from now on, if this process was told to; what is found is written into the folder
+    that is named.
+
+    It is written as it is found, so that a process that is killed leaves it, too. Forked processes
+    are checked by themselves.
+    """
+    settings = Settings.given()
+    if settings is None:
+        return
+    process = _Process(settings)
+    process.session.begin()
+    # Before the drivers end, which is before what is registered here is called.
+    runtime.current.at_exit.insert(0, process.session.settle)
+    at_end(process.end)
+    forks.in_child(process.begin_anew)
+
+
+class _Process:
+    def __init__(self, settings: Settings) -> None:
+        self.session = Session(checks_of(settings.checks))
+        self._record = Record(settings.folder, self.session)
+        self.session.changed = self._record.note
+
+    def begin_anew(self) -> None:
+        """In a process that was forked: what was found before is the parent's."""
+        self.session.findings.clear()
+        self._record.begin_anew()
+
+    def end(self) -> None:
+        """Write all that is known."""
+        self._record.write()
