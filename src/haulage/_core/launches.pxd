@@ -23,6 +23,7 @@ cdef class PlanBase:
     cdef public LaunchedBase _kernel
     cdef public object _chosen, _current, _device, _start
     cdef public str _way
+    cdef public object _checker
     cdef public Packer _packer
     cdef public object _placed
     cdef public list _arrays, _moving, _ordered, _conversions

@@ -56,6 +56,7 @@ class PlanBase:
     _device: Any
     _start: Any
     _way: str
+    _checker: Any
     _packer: Packer
     _placed: Any
     _arrays: list[int]

@@ -317,7 +317,8 @@ cdef class PlanBase:
 
     Attributes:
         _kernel, _device, _kinds: of its launches: the kinds of their arguments.
-        _chosen, _way: the kernel's `chosen`, and the way of the CPU's threads, that it was made for.
+        _chosen, _way, _checker: the kernel's `chosen`, the way of the CPU's threads, and who checks
+            launches, that it was made for.
         _current: the current device, where the choice depends on it.
         _on_host, _in_place: whether some argument is a host array, and whether these are used where
             they are.
@@ -347,6 +348,7 @@ cdef class PlanBase:
         if (
             self._chosen is not self._kernel.chosen
             or self._way != _thread_way.text()
+            or self._checker is not runtime.checker
             or not self._holds_now(args)
         ):
             return False

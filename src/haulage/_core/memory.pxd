@@ -57,7 +57,7 @@ cdef class DeviceBase:
 cdef class RuntimeBase:
     cdef public object chosen, choice, best, named, entered, selected
     cdef public dict found
-    cdef public object observer, adversary_seed
+    cdef public object observer, checker, adversary_seed
     cdef public object after_wait, apart, captures, printing, watchers
 
 

@@ -112,6 +112,7 @@ class RuntimeBase:
     selected: Any
     found: Any
     observer: Any
+    checker: Any
     adversary_seed: Any
     after_wait: Any
     apart: bool

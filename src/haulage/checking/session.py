@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 from haulage import forks
 from haulage.checking.findings import KINDS, Finding, Findings
+from haulage.checking.launching import CheckedLaunch
 from haulage.errors import HaulageError
 from haulage.runtime.process import runtime
 from haulage.spelling import did_you_mean
@@ -72,7 +74,7 @@ class Session:
     """Checks what this process does between `begin` and `end`.
 
     Several may be open at a time, in one thread or in several, one inside of another or not. One of
-    them, the first, is the process's checker; each gets what is found while it is open.
+    them, the last, is the process's checker; each gets what is found while it is open.
 
     Attributes:
         asked: of `CHECKS`, those that this session asks for.
@@ -102,6 +104,22 @@ class Session:
         """How long it is, or was, open."""
         return (time.perf_counter() if self in _open else self._ended) - self._began
 
+    def checked(
+        self,
+        overload: Any,
+        loaded: Any,
+        configuration: Any,
+        header: bytes,
+        start: Callable[[int, bytes], None],
+    ) -> Callable[[int, bytes], None]:
+        """What checked launches of an overload are started by: see `observing.Checker`."""
+        launch = CheckedLaunch(self.findings, self.checks, overload, loaded, configuration)
+
+        def checked(stream: int, packed: bytes) -> None:
+            launch.start(stream, packed, len(header), start)
+
+        return checked
+
     def begin(self) -> None:
         """Check what follows.
 
@@ -113,7 +131,7 @@ class Session:
                 raise RuntimeError("this session has begun already")
             self._began = time.perf_counter()
             _open.append(self)
-            runtime.current.checker = _open[0]
+            runtime.current.checker = _open[-1]
 
     def end(self) -> None:
         """Wait for the CPU device, and check no more. Where it is not open nothing happens.
@@ -128,7 +146,7 @@ class Session:
                 if self in _open:
                     self._ended = time.perf_counter()
                     _open.remove(self)
-                    runtime.current.checker = _open[0] if _open else None
+                    runtime.current.checker = _open[-1] if _open else None
 
     def wait(self) -> None:
         """Wait for what was launched, so that all of it is in `findings`.

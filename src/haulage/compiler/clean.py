@@ -6,6 +6,7 @@ loop is widened or unrolled, or the passes behind would have nothing simple left
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from haulage.compiler import dynamic_rooms, ends, llvm
@@ -19,8 +20,12 @@ from haulage.targets.base import REGISTER_RANGES, Target
 from haulage.targets.cpu import BARRIER
 
 
-def clean(text: str, entry: str, target: Target) -> str:
+def clean(
+    text: str, entry: str, target: Target, instrument: Callable[[Any], Any] | None = None
+) -> str:
     """The module of `text` with `entry` as `haulage.kernel`, inlined and optimised at level 2.
+
+    `instrument` makes another module of it before it is optimised.
 
     Raises:
         NotInlined: a function that calls itself makes an array in dynamic shared memory.
@@ -31,6 +36,8 @@ def clean(text: str, entry: str, target: Target) -> str:
         text = keep_loops(dynamic_rooms.settle(_with_ranges(text), entry, target))
         text = with_helpers(_with_math(text, target))
         module = _parsed(text, entry)
+        if instrument is not None:
+            module = instrument(module)
         if spin_loops.has_loops(text):
             module = _with_yields(module, target)
         llvm.optimise(module, target, 2, widen=False)

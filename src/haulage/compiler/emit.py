@@ -15,6 +15,7 @@ from haulage.compiler import llvm, versions
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.bounds.unchecked import unchecked
+from haulage.compiler.checks.instrumentation import Instrumented, instrumented
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.definitions import definition_start
@@ -29,10 +30,16 @@ from haulage.forks import cached_property
 from haulage.targets.base import Target
 from haulage.targets.cpu import CPUTarget
 
+# Passes that make code in which blocks' threads are not run block by block.
+_NOT_CHECKED = frozenset(("block-coalescing", "privatized-reductions"))
+
 
 class CPUBody(Body):
     """A kernel whose code is made for one block size each, and in versions for what launches find
     in its arguments."""
+
+    # What was put in for checks, once the code is made.
+    _checked: Instrumented | None = None
 
     @cached_property
     def _cleaned(self) -> dict[tuple[str, tuple[str, ...]], str]:
@@ -44,10 +51,18 @@ class CPUBody(Body):
         made = self._cleaned.get((version, disjoint))
         if made is None:
             text = versions.specialised(self.lowered, version, disjoint)
-            made = clean(text, self.lowered.entry, self.target)
+            instrument = self._instrument if self._options.checks else None
+            made = clean(text, self.lowered.entry, self.target, instrument)
             made = _without_noalias(made) if disjoint else made
             self._cleaned[version, disjoint] = made
         return made
+
+    def _instrument(self, module: Any) -> Any:
+        """The module with calls of what checks it while it runs."""
+        behind = len(self.lowered.arguments)
+        arrays = [array.data - behind for array in self.lowered.arrays]
+        self._checked = instrumented(module, self.target, arrays, self._options.checks)
+        return llvm.parse(self._checked.text)
 
     def _inlined(self) -> tuple[str, str]:
         try:
@@ -59,6 +74,8 @@ class CPUBody(Body):
         cooperative, target = self.lowered.cooperative, self.target
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
+        if self._options.checks:
+            off |= _NOT_CHECKED
 
         def made(text: str, off: frozenset[str]) -> Transformed:
             return transform(text, target, block, way, cooperative, off)
@@ -72,7 +89,7 @@ class CPUBody(Body):
                     if proven is not None:
                         bodies, stage, choosing = [proven.text, general], "bounds", proven.entry
                 every = [made(text, off) for text in bodies]
-                promotable = () if stage else every[0].promotable
+                promotable = () if stage or self._options.checks else every[0].promotable
                 promoted = self.cleaned(version, promotable)
                 if promoted != general and not stage:
                     bodies, stage, choosing = [promoted, general], "disjoint", every[0].choosing
@@ -130,6 +147,7 @@ class CPUBody(Body):
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
                 "names_threads": self._options.names_threads,
+                "checked": self._checked,
             },
             faults=self.lowered.faults,
             prints=self.lowered.prints,

@@ -23,7 +23,7 @@ class Fault:
     `grid` of the whole grid. `figures` says in words what a thread told of itself when it stopped,
     with a `{}` for each number; they come in a message whose number is minus the fault's, behind
     the indices of the thread and the block.
-    `function` is the one with a `raise`."""
+    `function` is the one with a `raise`, `array` the name of the array that an index is not of."""
 
     exception: type[BaseException] | None
     arguments: tuple[Any, ...]
@@ -34,6 +34,7 @@ class Fault:
     grid: bool = False
     figures: str = ""
     function: str = ""
+    array: str = ""
 
     def describe(self, kernel: str, figures: str = "", thread: str = "") -> Exception:
         """The exception for the user of `kernel`; `thread` says which one failed, if known, and
@@ -105,6 +106,7 @@ class FaultTable:
         place: Any,
         figures: str,
         function: str = "",
+        array: str = "",
     ) -> int:
         """The number of the fault of a word at a place (file, line) that stops its thread; the
         message may be in the figures alone."""
@@ -117,6 +119,7 @@ class FaultTable:
                 place[1],
                 figures=figures,
                 function=function,
+                array=array,
             ),
         )
 

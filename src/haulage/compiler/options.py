@@ -14,6 +14,7 @@ class Options:
     CUDA, products and sums are contracted into fused operations unless told otherwise.
     `debug`: division by zero is an error, and a thread that fails tells where it stands.
     `boundscheck`: whether an index out of bounds is an error, too; None for as with `debug`.
+    `checks`: what the CPU device looks for while the code runs (`checking.session.CHECKS`).
 
     The others make a difference on GPUs only. `optimised`: False for code as it was written.
     `lineinfo`: the code says of which source lines it is made. `launch_bounds`: most threads of a
@@ -25,6 +26,7 @@ class Options:
     fastmath: bool | frozenset[str] = False
     debug: bool = False
     boundscheck: bool | None = None
+    checks: frozenset[str] = frozenset()
     optimised: bool = True
     lineinfo: bool = False
     launch_bounds: tuple[int, ...] = ()
@@ -33,15 +35,16 @@ class Options:
 
     def __reduce__(self) -> Any:
         # A set's order differs from process to process, and what is pickled is hashed, as by Dask.
-        fastmath, *others = (getattr(self, each.name) for each in fields(self))
-        return _unpickled, (
-            sorted(fastmath) if isinstance(fastmath, frozenset) else fastmath,
-            *others,
+        given = (getattr(self, each.name) for each in fields(self))
+        return _unpickled, tuple(
+            sorted(each) if isinstance(each, frozenset) else each for each in given
         )
 
     def on(self, kind: str) -> "Options":
         """Those that make a difference on a kind of device."""
-        return Options(self.fastmath, self.debug, self.boundscheck) if kind == "cpu" else self
+        if kind != "cpu":
+            return self
+        return Options(self.fastmath, self.debug, self.boundscheck, self.checks)
 
     def for_threads(self, threads: int) -> "Options":
         """These with bounds of a launch in which blocks of so many threads have enough registers;
@@ -54,6 +57,8 @@ class Options:
     @property
     def checks_indices(self) -> bool:
         """Whether an index out of bounds is an error."""
+        if self.checks:
+            return "bounds" in self.checks
         return self.debug if self.boundscheck is None else self.boundscheck
 
     @property
@@ -69,5 +74,8 @@ class Options:
         )
 
 
-def _unpickled(fastmath: Any, *others: Any) -> Options:
-    return Options(frozenset(fastmath) if isinstance(fastmath, list) else fastmath, *others)
+def _unpickled(*given: Any) -> Options:
+    whole: tuple[Any, ...] = tuple(
+        frozenset(each) if isinstance(each, list) else each for each in given
+    )
+    return Options(*whole)

@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from haulage import forks
@@ -324,19 +325,21 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
 
     def _new_overload(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
         prefers = carveout(self.hints)
-        return Overload(lambda of: self._body(of, keys), code_for, keys, self.vocabulary, prefers)
 
-    def _body(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Any:
-        return observing.compiling(self.py_func.__qualname__, self._untold_body, code_for, keys)
+        def body(code_for: CodeFor, checks: frozenset[str] = frozenset()) -> Any:
+            what = self.py_func.__qualname__
+            return observing.compiling(what, self._untold_body, code_for, keys, checks)
 
-    def _untold_body(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Any:
-        if self.cache:
+        return Overload(body, code_for, keys, self.vocabulary, prefers)
+
+    def _untold_body(self, code_for: CodeFor, keys: tuple[Key, ...], checks: frozenset[str]) -> Any:
+        if self.cache and not checks:
             from haulage.kernel.caching import kept_body
 
             return kept_body(self.py_func, keys, code_for, self.vocabulary, self.haulage_options)
         kind, architecture = code_for
         target = PLATFORMS[kind].device_target(architecture, self.vocabulary.warp_size)
-        return body_for(self.py_func, keys, target, self.haulage_options)
+        return body_for(self.py_func, keys, target, replace(self.haulage_options, checks=checks))
 
     def disable_compile(self, val: bool = True) -> None:
         """Take no other signatures than those compiled by now, or with False any again."""

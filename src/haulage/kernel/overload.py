@@ -67,7 +67,7 @@ class Overload:
 
     def __init__(
         self,
-        body_for: "Callable[[tuple[str, str]], Body | KeptBody]",
+        body_for: "Callable[..., Body | KeptBody]",
         code_for: tuple[str, str],
         keys: tuple[Key, ...],
         vocabulary: Vocabulary,
@@ -77,6 +77,8 @@ class Overload:
         self._body_for = body_for
         self._carveout = carveout
         self.loaded: dict[tuple[Device, tuple[int, int, int], str, str], Loaded] = {}
+        self._checked: dict[object, Loaded] = {}
+        self._checked_bodies: dict[frozenset[str], Body | KeptBody] = {}
         self._versions: set[str] = {GENERAL}
         self._lock = forks.lock()
         self.keys = keys
@@ -101,6 +103,17 @@ class Overload:
             bounded = 1 << (threads - 1).bit_length()
             loaded = self._loaded(place, (bounded, 1, 1), _THREADS)
         return loaded
+
+    def load_checked(self, place: Device, block: Dims, checks: frozenset[str]) -> Loaded:
+        """Code of the CPU device that checks what its threads do."""
+        key = place, block, config.thread_way(), checks
+        with self._lock:
+            if key not in self._checked:
+                if checks not in self._checked_bodies:
+                    self._checked_bodies[checks] = self._body_for(place.code_for, checks)
+                code = self._checked_bodies[checks].code(block, config.thread_way(), GENERAL)
+                self._checked[key] = Loaded(place, code)
+            return self._checked[key]
 
     def _version(self, traits: Sequence[str]) -> str:
         """The version of the code for what a launch found in its arguments.
@@ -176,6 +189,16 @@ class Overload:
     # As Numba's kernels call them.
     _type_annotation = type_annotation
     _codelibrary = library
+
+    @property
+    def lowered(self) -> Any:
+        """What the front end made of it."""
+        return self.body.lowered
+
+    @property
+    def warp_size(self) -> int:
+        """Lanes of a warp."""
+        return self._vocabulary.warp_size
 
     @property
     def entry_name(self) -> str:

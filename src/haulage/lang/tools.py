@@ -164,6 +164,7 @@ def check_index(
             source_place(builder),
             f": index {{}} is out of bounds for axis {axis} of {named} with size {{}}",
             getattr(builder, "source_function", ""),
+            array,
         )
         context.call_conv.stop_thread(builder, number, [index, size])
 

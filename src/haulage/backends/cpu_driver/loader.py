@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from haulage import forks
-from haulage._core import arithmetic, pool
+from haulage._core import arithmetic, check, pool
 from haulage.backends.cpu_driver import elf, linker
 from haulage.errors import DeviceError
 
@@ -25,7 +25,11 @@ _VECTOR_MATH, _VECTOR_MATH_PREFIX = "libmvec.so.1", "_ZGV"
 # Functions of the driver that code may call, by name: each gives its address when first needed.
 PROVIDED: dict[str, Callable[[], int]] = {
     name: functools.partial(int, address)
-    for name, address in {**pool.FOR_KERNELS, **arithmetic.FOR_KERNELS}.items()
+    for name, address in {
+        **pool.FOR_KERNELS,
+        **arithmetic.FOR_KERNELS,
+        **check.FOR_KERNELS,
+    }.items()
 }
 
 

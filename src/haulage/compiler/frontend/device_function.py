@@ -33,8 +33,8 @@ class DeviceFunction(Dispatcher):
         super().__init__(py_func, targetoptions={}, pipeline_class=SIMTPipeline)
         self._options = options
         self._declared = declared
-        # By the arguments' types, and whether indices are checked.
-        self._results: dict[tuple[Any, bool], Any] = {}
+        # By the arguments' types, and what is inherited.
+        self._results: dict[tuple[Any, tuple[bool, bool]], Any] = {}
 
     def fold_argument_types(self, args: Any, kws: Any) -> Any:
         """The function's signature, and a type for each of its parameters."""
@@ -67,9 +67,10 @@ class DeviceFunction(Dispatcher):
     def compile_for(self, args: Any, return_type: Any = None) -> Any:
         """Numba's compile result for a tuple of argument types.
 
-        Where the function that is being compiled has its indices checked, so has this.
+        Where the function that is being compiled has its indices checked, so has this, and on the
+        CPU likewise its lines told.
         """
-        key = (args, _checks_indices())
+        key = (args, _inherited())
         result = self._results.get(key)
         if result is None:
             context = self.targetdescr.target_context
@@ -93,12 +94,15 @@ class DeviceFunction(Dispatcher):
 
     def _flags(self) -> Any:
         flags = numba_flags(self._options, self.targetdescr.kind)
-        flags.boundscheck = flags.boundscheck or _checks_indices()
+        checks_indices, tells_lines = _inherited()
+        flags.boundscheck = flags.boundscheck or checks_indices
+        if tells_lines and self.targetdescr.kind == "cpu":
+            flags.debuginfo = flags.dbg_directives_only = True
         return flags
 
     def get_overload(self, sig: Any) -> Any:
         args, _ = sigutils.normalize_signature(sig)
-        result = self._results.get((tuple(args), _checks_indices()))
+        result = self._results.get((tuple(args), _inherited()))
         return super().get_overload(sig) if result is None else result.entry_point
 
     def compile(self, sig: Any) -> Any:
@@ -106,10 +110,10 @@ class DeviceFunction(Dispatcher):
         return self.compile_for(args, return_type)
 
 
-def _checks_indices() -> bool:
-    """Whether the function that Numba is compiling has its indices checked."""
+def _inherited() -> tuple[bool, bool]:
+    """Whether the function that Numba is compiling has its indices checked, and its lines told."""
     flags = ConfigStack.top_or_none()
-    return bool(flags is not None and flags.boundscheck)
+    return (False, False) if flags is None else (bool(flags.boundscheck), bool(flags.debuginfo))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ def numba_flags(options: Options, kind: str) -> Any:
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.enable_ssa = True
-    if kind != "cpu" and (options.debug or options.lineinfo):
+    if options.checks or (kind != "cpu" and (options.debug or options.lineinfo)):
         # Of variables LLVM's code generator for PTX cannot tell where functions are inlined: it
         # ends the process. So it is told of lines only.
         flags.debuginfo = flags.dbg_directives_only = True

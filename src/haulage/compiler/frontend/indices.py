@@ -8,18 +8,31 @@ from numba.np.arrayobj import make_array, make_array_flat_cls
 
 from haulage.lang.tools import check_index
 
+_GETITEMS = ("getitem", "static_getitem", "typed_getitem")
+
 
 def check(lower: Any, statement: Any) -> None:
     """Let threads stop at `statement` whose index is out of an array's bounds; `lower` is Numba's
     lowering of the function, in front of the statement."""
     value = statement.value if isinstance(statement, ir.Assign) else None
-    if isinstance(value, ir.Expr) and value.op in ("getitem", "static_getitem", "typed_getitem"):
+    if isinstance(value, ir.Expr) and value.op in _GETITEMS:
         index = value.index_var if value.op == "static_getitem" else value.index
         _check(lower, value.value, index, lower.fndesc.calltypes[value])
     elif isinstance(statement, ir.SetItem):
         _check(lower, statement.target, statement.index, lower.fndesc.calltypes[statement])
     elif isinstance(statement, ir.StaticSetItem):
         _check(lower, statement.target, statement.index_var, lower.fndesc.calltypes[statement])
+
+
+def accessed(lower: Any, statement: Any) -> str:
+    """How the function names the array that a statement accesses by an index, or hands to a word;
+    nothing if there is none."""
+    if isinstance(statement, (ir.SetItem, ir.StaticSetItem)):
+        return _named(lower.func_ir, statement.target)
+    value = statement.value if isinstance(statement, ir.Assign) else None
+    if isinstance(value, ir.Expr) and value.op in _GETITEMS:
+        return _named(lower.func_ir, value.value)
+    return array_of_call(lower, statement)
 
 
 def array_of_call(lower: Any, statement: Any) -> str:
@@ -80,7 +93,7 @@ def _named(function_ir: Any, variable: Any) -> str:
     if isinstance(made, ir.Expr):
         if made.op == "getattr":
             return f"{_named(function_ir, made.value)}.{made.attr}"
-        if made.op in ("getitem", "static_getitem", "typed_getitem"):
+        if made.op in _GETITEMS:
             inside = repr(made.index) if isinstance(getattr(made, "index", None), str) else "..."
             return f"{_named(function_ir, made.value)}[{inside}]"
         if made.op == "cast":

@@ -80,6 +80,8 @@ class _PlacedLower(_BoundLower):
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
+        if self.flags.debuginfo and self.context.haulage_target.kind == "cpu":
+            self.debuginfo.array = indices.accessed(self, inst)
         if self.context.checks_indices:
             self.builder.source_function = self.func_ir.func_id.func_name
             self.builder.source_array = indices.array_of_call(self, inst)

@@ -40,6 +40,7 @@ from haulage.compiler.frontend.device_function import (
     as_device_function,
     plain_device_function,
 )
+from haulage.compiler.frontend.located import LocationBuilder
 from haulage.compiler.frontend.pipeline import SubroutinePipeline
 from haulage.compiler.frontend.visible import LoweringLoader, TypingLoader
 from haulage.forks import cached_property
@@ -154,6 +155,7 @@ class SIMTContext(BaseContext):
     # name, and are never made.
     checks_indices = False
     haulage_faults = TABLE
+    DIBuilder = LocationBuilder
     haulage_prints = prints.TABLE
 
     def __init__(self, typing_context: Any, target: Target, numba_name: str) -> None:

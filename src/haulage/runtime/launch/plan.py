@@ -40,6 +40,7 @@ from haulage.runtime.launch.kinds import (
 from haulage.runtime.launch.loaded import Configuration, check_limits
 from haulage.runtime.launch.packing import Block
 from haulage.runtime.launch.placement import Placement, call_all, place_of_launch
+from haulage.runtime.process import runtime
 
 
 class LaunchedKernel(Protocol):
@@ -98,6 +99,7 @@ class LaunchPlan(PlanBase):
         self._kernel, self._kinds = kernel, kinds
         self._why = f"kernel {kernel.__qualname__}"
         self._chosen, self._way = kernel.chosen, config.thread_way_text()
+        self._checker = runtime.current.checker
         # Each launch gives its stream, which is not kept here.
         self._configuration = configuration._replace(stream=0)
         self._asked = device_of(stream)
@@ -126,9 +128,15 @@ class LaunchPlan(PlanBase):
             return
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
-        loaded = overload.load(device, configuration.block, [kind.trait for kind in each])
+        checker = self._checker
+        if checker is not None and device.properties.code_per_block:
+            loaded = overload.load_checked(device, configuration.block, checker.checks)
+        else:
+            loaded = overload.load(device, configuration.block, [kind.trait for kind in each])
         self._captured = loaded.captured
         header, self._start = loaded.prepare(configuration)
+        if checker is not None and device.properties.code_per_block:
+            self._start = checker.checked(overload, loaded, configuration, header, self._start)
         self._block = Block(header, overload.keys, keys)
         self._packer, self._conversions = self._block.packer, self._block.conversions
         self._moving = _moving(each, kinds, overload) if _numbers(each, MOVING) else []

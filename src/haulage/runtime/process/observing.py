@@ -98,6 +98,18 @@ class Checker(Protocol):
         """Which ones: of `haulage.checking.session.CHECKS`."""
         ...
 
+    def checked(
+        self,
+        overload: Any,
+        loaded: Any,
+        configuration: Any,
+        header: bytes,
+        start: Callable[[int, bytes], None],
+    ) -> Callable[[int, bytes], None]:
+        """What launches of an overload are started by, whose code was `loaded` with the checks; it
+        is called as `start` is, with bytes that begin with `header`."""
+        ...
+
 
 def compiling(kernel: str, work: Callable[..., Any], *args: Any) -> Any:
     """`work(*args)`, in which code is made or loaded for a kernel, told to who observes."""

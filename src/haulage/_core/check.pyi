@@ -1,0 +1,28 @@
+RACE: int
+UNWRITTEN: int
+ANOTHER_BARRIER: int
+NOT_IN_MASK: int
+SITE_BITS: int
+SIZE_AT: int
+RANGE_AT: int
+NO_RANGE: int
+SHARED: int
+HAS_VALUE: int
+FOR_KERNELS: dict[str, int]
+
+Range = tuple[int, int, int, int, bool]
+Found = tuple[int, int, int | None, int, int, int, int, int, int, bool]
+
+def begin(
+    ranges: list[Range],
+    blocks: int,
+    threads: int,
+    warp: int,
+    shared_shift: int,
+    *,
+    races: bool,
+    unwritten: bool,
+    keeps: bool,
+    parallel: bool,
+) -> None: ...
+def end() -> tuple[int, list[Found]]: ...

@@ -1,0 +1,115 @@
+"""Checked launches as Python has them: check_native.h tells what each function does."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+
+
+cdef extern from "check_native.h" nogil:
+    const int HAULAGE_RACE, HAULAGE_UNWRITTEN, HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
+    const int HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
+    const int HAULAGE_SHARED, HAULAGE_HAS_VALUE
+
+    ctypedef struct haulage_check_range:
+        uint64_t low, high
+        uint8_t *written
+        uint32_t shift
+        bint races
+
+    ctypedef struct haulage_check_found:
+        uint32_t kind, site, other, thread, other_thread
+        uint64_t block, other_block, address, count
+        bint same, has_other
+
+    int haulage_check_begin(
+        const haulage_check_range *, uint32_t, uint64_t, uint32_t, uint32_t, uint32_t, bint, bint,
+        bint, bint,
+    )
+    uint32_t haulage_check_end(uint64_t *)
+    void haulage_check_at(uint32_t, haulage_check_found *)
+    void *haulage_check_thread(int64_t, int)
+    void haulage_check_read(void *, const void *, int64_t)
+    void haulage_check_write(void *, const void *, int64_t, int64_t)
+    void haulage_check_atomic(void *, const void *, int64_t)
+    void haulage_check_barrier(void *, int64_t)
+    void haulage_check_passed(void *)
+    void haulage_check_grid_passed(void *)
+    void haulage_check_warp(void *, int64_t, int64_t)
+    void haulage_check_warp_passed(void *)
+    void haulage_check_fence(void *, int64_t)
+
+
+RACE, UNWRITTEN = HAULAGE_RACE, HAULAGE_UNWRITTEN
+ANOTHER_BARRIER, NOT_IN_MASK = HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
+SITE_BITS, SIZE_AT, RANGE_AT, NO_RANGE = (
+    HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
+)
+SHARED, HAS_VALUE = HAULAGE_SHARED, HAULAGE_HAS_VALUE
+
+# What checked kernels call, by name.
+FOR_KERNELS = {
+    "haulage_check_thread": <uintptr_t>&haulage_check_thread,
+    "haulage_check_read": <uintptr_t>&haulage_check_read,
+    "haulage_check_write": <uintptr_t>&haulage_check_write,
+    "haulage_check_atomic": <uintptr_t>&haulage_check_atomic,
+    "haulage_check_barrier": <uintptr_t>&haulage_check_barrier,
+    "haulage_check_passed": <uintptr_t>&haulage_check_passed,
+    "haulage_check_grid_passed": <uintptr_t>&haulage_check_grid_passed,
+    "haulage_check_warp": <uintptr_t>&haulage_check_warp,
+    "haulage_check_warp_passed": <uintptr_t>&haulage_check_warp_passed,
+    "haulage_check_fence": <uintptr_t>&haulage_check_fence,
+}
+
+
+def begin(
+    list ranges not None, uint64_t blocks, uint32_t threads, uint32_t warp, uint32_t shared_shift,
+    *, bint races, bint unwritten, bint keeps, bint parallel,
+):
+    """Check the launch that begins next.
+
+    Args:
+        ranges: of its memory: (address, bytes, address of the bytes that say which were written or
+            0, log2 of the bytes of a cell, whether races are looked for).
+        blocks, threads, warp: how many of the grid, of a block, and of a warp.
+        shared_shift: log2 of the bytes of shared memory that a cell stands for.
+        races, unwritten: what is looked for in shared memory.
+        keeps: whether blocks wait for one another.
+        parallel: whether several threads of the system run them.
+
+    Raises:
+        MemoryError: there is no memory for that, or there are too many blocks.
+    """
+    cdef Py_ssize_t count = len(ranges), number
+    cdef haulage_check_range *each = <haulage_check_range *>calloc(count + 1, sizeof(each[0]))
+    cdef uintptr_t written
+    if each == NULL:
+        raise MemoryError
+    try:
+        for number in range(count):
+            low, nbytes, written, shift, looked = ranges[number]
+            each[number].low, each[number].high = low, low + nbytes
+            each[number].written = <uint8_t *>written
+            each[number].shift, each[number].races = shift, looked
+        if haulage_check_begin(
+            each, <uint32_t>count, blocks, threads, warp, shared_shift, races, unwritten, keeps,
+            parallel,
+        ):
+            raise MemoryError
+    finally:
+        free(each)
+
+
+def end():
+    """End it; returns the accesses that were checked, and what was found: (kind, site, site of the
+    other or None, block, thread, block and thread of the other, address, count, whether all wrote
+    what was there)."""
+    cdef uint64_t accesses
+    cdef uint32_t count = haulage_check_end(&accesses), number
+    cdef haulage_check_found at
+    found = []
+    for number in range(count):
+        haulage_check_at(number, &at)
+        found.append((
+            at.kind, at.site, at.other if at.has_other else None, at.block, at.thread,
+            at.other_block, at.other_thread, at.address, at.count, bool(at.same),
+        ))
+    return accesses, found

@@ -1,0 +1,560 @@
+/* What is remembered of each location, and what is wrong with an access.
+
+   A cell stands for 1 to 16 bytes: as many as the smallest access that the kernel makes there. It has
+   the last plain write, and what was done since by others: reads and atomic operations. Two accesses of
+   one cell, of which one is a plain write or just one is atomic, are a race unless one of them comes
+   first (check_order.c). A write that all of these come before takes their place: what races with one
+   of them later races with it, too. So a cell has one event of each sort, or a set of events where
+   several threads read, or operate, between two writes. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check_internal.h"
+
+/* ---- what was found --------------------------------------------------------------------------- */
+
+enum { MOST_FOUND = 1 << 12 };
+
+static haulage_check_found all_found[MOST_FOUND];
+static uint32_t found_count;
+static atomic_flag found_lock = ATOMIC_FLAG_INIT;
+
+void found(uint32_t kind, const thread *now, uint32_t site, uint64_t address, event other, bool same)
+{
+    uint32_t other_site = other ? site_of(other) : 0;
+    while (atomic_flag_test_and_set_explicit(&found_lock, memory_order_acquire)) {
+    }
+    haulage_check_found *it = all_found;
+    for (uint32_t i = 0; i < found_count; i++, it++)
+        if (it->kind == kind && it->site == site && it->has_other == (other != 0) &&
+            (!other || it->other == other_site))
+            break;
+    if (it == all_found + found_count && found_count < MOST_FOUND) {
+        found_count++;
+        *it = (haulage_check_found){
+            .kind = kind, .site = site, .other = other_site, .thread = now->number,
+            .other_thread = other ? thread_of(other) : 0, .block = now->of->number,
+            .other_block = other ? block_of(other) : 0, .address = address, .same = same,
+            .has_other = other != 0,
+        };
+    }
+    if (it < all_found + found_count) {
+        it->count++;
+        it->same = it->same && same;
+    }
+    atomic_flag_clear_explicit(&found_lock, memory_order_release);
+}
+
+void haulage_check_at(uint32_t number, haulage_check_found *at) { *at = all_found[number]; }
+
+/* ---- locks -------------------------------------------------------------------------------------- */
+
+enum { LOCKS = 1 << 12 };
+static atomic_flag locks[LOCKS];
+
+static inline atomic_flag *lock_of(uint64_t address)
+{
+    return &locks[(address >> 4) * 0x9e3779b97f4a7c15u >> 52 & (LOCKS - 1)];
+}
+
+void lock_at(uint64_t address)
+{
+    if (launch.parallel)
+        while (atomic_flag_test_and_set_explicit(lock_of(address), memory_order_acquire)) {
+        }
+}
+
+void unlock_at(uint64_t address)
+{
+    if (launch.parallel)
+        atomic_flag_clear_explicit(lock_of(address), memory_order_release);
+}
+
+/* ---- sets of events -------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t count, room;
+    event *each;
+} set;
+
+enum { SET_CHUNK = 1 << 10, SET_CHUNKS = 1 << 14, MANY = 48, MOST = 1 << 14 };
+
+static _Atomic(set *) sets[SET_CHUNKS];
+static _Atomic uint32_t set_count;
+
+/* An event that says which set there is: its stage says of which launch. */
+static event new_set(const thread *now)
+{
+    uint32_t number = atomic_fetch_add(&set_count, 1);
+    if (number / SET_CHUNK >= SET_CHUNKS)
+        return 0;
+    _Atomic(set *) *chunk = &sets[number / SET_CHUNK];
+    set *known = atomic_load(chunk);
+    if (known == NULL) {
+        set *made = calloc(SET_CHUNK, sizeof *made);
+        if (made == NULL)
+            abort();
+        if (!atomic_compare_exchange_strong(chunk, &known, made))
+            free(made);
+        known = atomic_load(chunk);
+    }
+    known[number % SET_CHUNK].count = 0;
+    return (uint64_t)now->of->stage << STAGE_AT | (uint64_t)number << SITE_AT | SET;
+}
+
+static inline set *set_of(event e)
+{
+    uint64_t number = (e & ((UINT64_C(1) << STAGE_AT) - 1)) >> SITE_AT;
+    return &atomic_load_explicit(&sets[number / SET_CHUNK], memory_order_acquire)[number % SET_CHUNK];
+}
+
+static int by_thread(const void *one, const void *other)
+{
+    event a = *(const event *)one, b = *(const event *)other;
+    uint64_t x = (a & ATOMIC) << 63 | a >> THREAD_AT << 18 | clock_of(a);
+    uint64_t y = (b & ATOMIC) << 63 | b >> THREAD_AT << 18 | clock_of(b);
+    return x < y ? -1 : x > y;
+}
+
+/* Of each thread the last event; of the blocks with many threads, one for all of these. */
+static void shrink(set *of)
+{
+    qsort(of->each, of->count, sizeof *of->each, by_thread);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < of->count; i++) {
+        event e = of->each[i];
+        if (kept && !((of->each[kept - 1] ^ e) & (ATOMIC | WIDE)) &&
+            of->each[kept - 1] >> THREAD_AT == e >> THREAD_AT)
+            of->each[kept - 1] = e;
+        else
+            of->each[kept++] = e;
+    }
+    of->count = kept;
+    kept = 0;
+    for (uint32_t i = 0; i < of->count;) {
+        uint32_t end = i + 1;
+        event widest = of->each[i];
+        for (; end < of->count && stage_of(of->each[end]) == stage_of(of->each[i]) &&
+               !((of->each[end] ^ of->each[i]) & ATOMIC);
+             end++)
+            if (clock_of(widest) < clock_of(of->each[end]))
+                widest = of->each[end];
+        if (end - i > MANY)
+            of->each[kept++] = widest | WIDE;
+        else
+            for (uint32_t k = i; k < end; k++)
+                of->each[kept++] = of->each[k];
+        i = end;
+    }
+    of->count = kept;
+}
+
+static void put(set *in, event e)
+{
+    if (in->count == in->room) {
+        if (in->room >= MANY)
+            shrink(in);
+        if (2 * in->count >= in->room && in->room < MOST) {
+            uint32_t room = in->room ? 2 * in->room : 8;
+            event *grown = realloc(in->each, room * sizeof *grown);
+            if (!grown)
+                abort();
+            in->each = grown;
+            in->room = room;
+        }
+        if (in->count == in->room)
+            in->count--; /* one of so many more does not matter: those left race as well */
+    }
+    in->each[in->count++] = e;
+}
+
+/* ---- one cell ------------------------------------------------------------------------------------- */
+
+/* Whether what is remembered is of this launch, and in shared memory of this block. */
+static inline bool holds(event e, const thread *now, bool shared)
+{
+    return e && (shared ? stage_of(e) >= now->of->first_stage : is_of_launch(e));
+}
+
+static inline bool conflicts(event e, const thread *now)
+{
+    return !(stage_of(e) == now->of->stage && thread_of(e) == now->number && !(e & WIDE)) &&
+           !comes_first(e, now);
+}
+
+/* The first of the others that is atomic, or is none, or any, and that does not come first. */
+static event conflict(event others, const thread *now, int kinds)
+{
+    if (!(others & SET))
+        return kinds >> (others & ATOMIC) & 1 && conflicts(others, now) ? others : 0;
+    const set *in = set_of(others);
+    for (uint32_t i = 0; i < in->count; i++)
+        if (kinds >> (in->each[i] & ATOMIC) & 1 && conflicts(in->each[i], now))
+            return in->each[i];
+    return 0;
+}
+
+enum { READS = 1, ATOMICS = 2 };
+
+static void remember(cell *at, thread *now, event mine, bool shared)
+{
+    event others = at->others;
+    if (!holds(others, now, shared)) {
+        at->others = mine;
+        return;
+    }
+    if (!(others & SET)) {
+        if (!((others ^ mine) & ATOMIC) && !conflicts(others, now)) {
+            at->others = mine;
+            return;
+        }
+        event made = new_set(now);
+        if (!made)
+            return;
+        put(set_of(made), others);
+        put(set_of(made), mine);
+        at->others = made;
+        return;
+    }
+    set *in = set_of(others);
+    event last = in->count ? in->each[in->count - 1] : 0;
+    if (last && !((last ^ mine) & (ATOMIC | WIDE)) && last >> THREAD_AT == mine >> THREAD_AT) {
+        in->each[in->count - 1] = mine;
+        return;
+    }
+    /* Most often all that is there comes first, as it is from before a barrier. */
+    bool all_before = last && !conflicts(last, now) && !conflicts(in->each[0], now);
+    if (all_before && in->count <= MANY) {
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < in->count; i++)
+            if (conflicts(in->each[i], now) || (in->each[i] ^ mine) & ATOMIC)
+                in->each[kept++] = in->each[i];
+        in->count = kept;
+    }
+    for (uint32_t i = 0; i < in->count && i < 2; i++) {
+        event wide = in->each[i];
+        if (wide & WIDE && stage_of(wide) == stage_of(mine) && clock_of(wide) >= clock_of(mine) &&
+            !((wide ^ mine) & ATOMIC))
+            return;
+    }
+    put(in, mine);
+}
+
+static void race(thread *now, int64_t how, uint64_t address, event other, bool same)
+{
+    found(HAULAGE_RACE, now, (uint32_t)how & (SITES - 1), address, other, same);
+}
+
+static inline void read_cell(cell *at, thread *now, int64_t how, uint64_t address, bool shared)
+{
+    event write = at->write, mine = event_of(now, (uint32_t)how & (SITES - 1), 0);
+    if (holds(write, now, shared) && conflicts(write, now))
+        race(now, how, address, write, false);
+    event others = at->others;
+    if (holds(others, now, shared)) {
+        if (others >> THREAD_AT == mine >> THREAD_AT && !(others & (SET | ATOMIC))) {
+            at->others = mine;
+            return;
+        }
+        event other = conflict(others, now, ATOMICS);
+        if (other)
+            race(now, how, address, other, false);
+    }
+    remember(at, now, mine, shared);
+}
+
+static inline void write_cell(cell *at, thread *now, int64_t how, uint64_t address, bool shared,
+                              bool same)
+{
+    event other;
+    if (holds(at->write, now, shared) && conflicts(at->write, now))
+        race(now, how, address, at->write, same);
+    if (holds(at->others, now, shared) && (other = conflict(at->others, now, READS | ATOMICS)))
+        race(now, how, address, other, false);
+    at->write = event_of(now, (uint32_t)how & (SITES - 1), 0);
+    at->others = 0;
+}
+
+static inline void operate_cell(cell *at, thread *now, int64_t how, uint64_t address, bool shared)
+{
+    event other;
+    if (holds(at->write, now, shared) && conflicts(at->write, now))
+        race(now, how, address, at->write, false);
+    if (holds(at->others, now, shared) && (other = conflict(at->others, now, READS)))
+        race(now, how, address, other, false);
+    remember(at, now, event_of(now, (uint32_t)how & (SITES - 1), ATOMIC), shared);
+}
+
+/* ---- from addresses to cells ---------------------------------------------------------------------- */
+
+typedef struct {
+    cell *cells; /* NULL: races are not looked for there */
+    uint8_t *written;
+    uint32_t shift, within; /* of the first byte in the first cell, and in `written` */
+    bool shared;
+} location;
+
+static page *new_page(block *of, uint64_t key)
+{
+    if (2 * of->page_count >= of->page_room) {
+        uint32_t room = of->page_room ? 2 * of->page_room : 64;
+        page **grown = calloc(room, sizeof *grown);
+        if (!grown)
+            abort();
+        for (uint32_t i = 0; i < of->page_room; i++)
+            if (of->pages[i]) {
+                uint64_t at = of->pages[i]->key;
+                while (grown[at & (room - 1)])
+                    at++;
+                grown[at & (room - 1)] = of->pages[i];
+            }
+        free(of->pages);
+        of->pages = grown;
+        of->page_room = room;
+    }
+    page *made = calloc(1, sizeof *made);
+    if (made)
+        made->cells = calloc(PAGE_BYTES >> launch.shared_shift, sizeof *made->cells);
+    if (!made || !made->cells)
+        abort();
+    made->key = key;
+    made->stage = of->first_stage;
+    uint64_t at = key;
+    while (of->pages[at & (of->page_room - 1)])
+        at++;
+    of->pages[at & (of->page_room - 1)] = made;
+    of->page_count++;
+    return made;
+}
+
+static inline page *page_at(block *of, uint64_t address)
+{
+    uint64_t key = address / PAGE_BYTES;
+    page *it = of->last_page;
+    if (!it || it->key != key) {
+        it = NULL;
+        if (of->page_room)
+            for (uint64_t at = key; (it = of->pages[at & (of->page_room - 1)]) && it->key != key; at++) {
+            }
+        if (!it)
+            it = new_page(of, key);
+        of->last_page = it;
+    }
+    if (it->stage != of->first_stage) {
+        it->stage = of->first_stage;
+        memset(it->written, 0, sizeof it->written);
+    }
+    return it;
+}
+
+static inline bool locate(const thread *now, uint64_t address, int64_t how, location *at)
+{
+    if (how & HAULAGE_SHARED) {
+        page *in = page_at(now->of, address);
+        uint32_t offset = address % PAGE_BYTES;
+        *at = (location){launch.races ? in->cells + (offset >> launch.shared_shift) : NULL,
+                         launch.unwritten ? in->written + offset : NULL, launch.shared_shift,
+                         offset & ((1u << launch.shared_shift) - 1), true};
+        return true;
+    }
+    uint32_t number = (uint32_t)(how >> HAULAGE_RANGE_AT) & 255;
+    if (number >= launch.count || address - launch.ranges[number].low >=
+                                      launch.ranges[number].high - launch.ranges[number].low) {
+        for (number = 0; number < launch.count; number++)
+            if (address - launch.ranges[number].low <
+                launch.ranges[number].high - launch.ranges[number].low)
+                break;
+        if (number == launch.count)
+            return false;
+    }
+    const haulage_check_range *in = &launch.ranges[number];
+    uint64_t offset = address - in->low;
+    *at = (location){launch.cells[number] ? launch.cells[number] + (offset >> in->shift) : NULL,
+                     in->written ? in->written + offset : NULL, in->shift,
+                     (uint32_t)offset & ((1u << in->shift) - 1), false};
+    return true;
+}
+
+static inline uint32_t size_of(int64_t how) { return (uint32_t)(how >> HAULAGE_SIZE_AT) & 255; }
+
+static inline uint32_t cells_of(const location *at, uint32_t size)
+{
+    return (at->within + size - 1) >> at->shift;
+}
+
+static void check_written(thread *now, int64_t how, uint64_t address, const location *at)
+{
+    uint32_t size = size_of(how);
+    for (uint32_t i = 0; i < size; i++)
+        if (!at->written[i]) {
+            found(HAULAGE_UNWRITTEN, now, (uint32_t)how & (SITES - 1), address, 0, false);
+            return;
+        }
+}
+
+/* Each part of an access that lies within a page. */
+#define FOR_PARTS(address, how)                                                                        \
+    for (uint64_t whole = size_of(how), behind = (address) + whole; (address) < behind;                \
+         (address) += size_of(how))                                                                    \
+        if ((how) = part_of(address, how, behind), true)
+
+static inline int64_t part_of(uint64_t address, int64_t how, uint64_t behind)
+{
+    uint64_t left = behind - address;
+    if (how & HAULAGE_SHARED) {
+        uint64_t until = PAGE_BYTES - address % PAGE_BYTES;
+        left = left < until ? left : until;
+    }
+    return (how & ~(INT64_C(255) << HAULAGE_SIZE_AT)) | (int64_t)left << HAULAGE_SIZE_AT;
+}
+
+void haulage_check_read(void *given, const void *pointer, int64_t how)
+{
+    thread *now = given;
+    if (!launch.on)
+        return;
+    uint64_t address = (uintptr_t)pointer;
+    now->of->accesses++;
+    FOR_PARTS(address, how) {
+        location at;
+        if (!locate(now, address, how, &at))
+            return;
+        if (at.written)
+            check_written(now, how, address, &at);
+        if (!at.cells)
+            continue;
+        if (!at.shared)
+            lock_at(address);
+        for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++)
+            read_cell(&at.cells[i], now, how, address, at.shared);
+        if (!at.shared)
+            unlock_at(address);
+    }
+}
+
+void haulage_check_write(void *given, const void *pointer, int64_t how, int64_t value)
+{
+    thread *now = given;
+    if (!launch.on)
+        return;
+    uint64_t address = (uintptr_t)pointer;
+    bool same = how & HAULAGE_HAS_VALUE && !memcmp(pointer, &value, size_of(how));
+    now->of->accesses++;
+    FOR_PARTS(address, how) {
+        location at;
+        if (!locate(now, address, how, &at))
+            return;
+        if (at.written)
+            memset(at.written, 1, size_of(how));
+        if (!at.cells)
+            continue;
+        if (!at.shared)
+            lock_at(address);
+        for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++)
+            write_cell(&at.cells[i], now, how, address, at.shared, same);
+        if (!at.shared)
+            unlock_at(address);
+    }
+}
+
+void haulage_check_atomic(void *given, const void *pointer, int64_t how)
+{
+    thread *now = given;
+    if (!launch.on)
+        return;
+    uint64_t address = (uintptr_t)pointer;
+    now->of->accesses++;
+    location at;
+    if (!locate(now, address, how, &at))
+        return;
+    if (at.written) {
+        check_written(now, how, address, &at);
+        memset(at.written, 1, size_of(how));
+    }
+    if (!at.cells)
+        return;
+    synchronise(now, address);
+    if (!at.shared)
+        lock_at(address);
+    for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++)
+        operate_cell(&at.cells[i], now, how, address, at.shared);
+    if (!at.shared)
+        unlock_at(address);
+}
+
+/* ---- a launch --------------------------------------------------------------------------------------- */
+
+/* Cells of all ranges, which keep what earlier launches wrote there: it is known by its stages. */
+static cell *arena;
+static uint64_t arena_cells;
+
+static bool reserve(uint64_t cells)
+{
+    if (cells <= arena_cells)
+        return true;
+    if (arena)
+        munmap(arena, arena_cells * sizeof *arena);
+    arena_cells = 0;
+    void *made = mmap(NULL, cells * sizeof *arena, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    arena = made == MAP_FAILED ? NULL : made;
+    if (arena)
+        arena_cells = cells;
+    return arena != NULL;
+}
+
+int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint64_t blocks,
+                        uint32_t threads, uint32_t warp, uint32_t shared_shift, bool races,
+                        bool unwritten, bool keeps, bool parallel)
+{
+    int begun = begin_order(blocks);
+    if (begun < 0)
+        return -1;
+    if (begun && arena) {
+        munmap(arena, arena_cells * sizeof *arena);
+        arena = NULL;
+        arena_cells = 0;
+    }
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].races)
+            cells += ((ranges[i].high - ranges[i].low) >> ranges[i].shift) + 2;
+    free(launch.ranges);
+    free(launch.cells);
+    launch.ranges = calloc(count + 1, sizeof *launch.ranges);
+    launch.cells = calloc(count + 1, sizeof *launch.cells);
+    if (!launch.ranges || !launch.cells || (cells && !reserve(cells)))
+        return -1;
+    memcpy(launch.ranges, ranges, count * sizeof *ranges);
+    cells = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].races) {
+            launch.cells[i] = arena + cells;
+            cells += ((ranges[i].high - ranges[i].low) >> ranges[i].shift) + 2;
+        }
+    launch.count = count;
+    launch.threads = threads;
+    launch.warp = warp;
+    launch.shared_shift = shared_shift;
+    launch.races = races;
+    launch.unwritten = unwritten;
+    launch.keeps = keeps;
+    launch.parallel = parallel;
+    launch.number++;
+    found_count = 0;
+    atomic_store(&set_count, 0);
+    launch.on = true;
+    return 0;
+}
+
+uint32_t haulage_check_end(uint64_t *accesses)
+{
+    launch.on = false;
+    *accesses = 0;
+    for (block *it = atomic_load(&launch.blocks); it; it = it->next)
+        *accesses += it->accesses;
+    end_order();
+    return found_count;
+}

@@ -1,0 +1,137 @@
+/* What the files of the checks share: threads, blocks, and which of their accesses come first. */
+
+#ifndef HAULAGE_CHECK_INTERNAL_H
+#define HAULAGE_CHECK_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "check_native.h"
+
+#pragma GCC visibility push(hidden)
+
+/* An access that is remembered: 24 bits of a block's stage, 10 of the thread, 16 of its clock, 11 of
+   the site, and 3 flags. 0 is none. A stage is a number that a block has for a while: it takes
+   another one at each barrier of the grid, and when its clocks run out. */
+typedef uint64_t event;
+
+enum {
+    STAGE_AT = 40,
+    THREAD_AT = 30,
+    CLOCK_AT = 14,
+    SITE_AT = 3,
+    MOST_CLOCK = 0xffff,
+    SITES = 1 << HAULAGE_SITE_BITS,
+    /* Of an event: it is an atomic operation; it stands for all threads of its block; it is no event,
+       but the place of a set of them. */
+    ATOMIC = 1,
+    WIDE = 2,
+    SET = 4,
+};
+
+static inline uint32_t stage_of(event e) { return (uint32_t)(e >> STAGE_AT); }
+static inline uint32_t thread_of(event e) { return (uint32_t)(e >> THREAD_AT) & 0x3ff; }
+static inline uint32_t clock_of(event e) { return (uint32_t)(e >> CLOCK_AT) & MOST_CLOCK; }
+static inline uint32_t site_of(event e) { return (uint32_t)(e >> SITE_AT) & (SITES - 1); }
+
+typedef struct block block;
+typedef struct map map;
+
+/* What a thread has learnt at an atomic operation: all that the map had in its version then. */
+typedef struct {
+    const map *from;
+    uint32_t version;
+} acquired;
+
+typedef struct {
+    acquired *each;
+    uint32_t count, room;
+} acquired_list;
+
+typedef struct meeting meeting;
+
+/* A thread. Its accesses since its last synchronisation have its `clock`; those of its block with
+   clocks up to `base` came before. */
+typedef struct {
+    block *of;
+    uint16_t number, clock, base;
+    /* Barriers passed, of the block and of the grid; the clock and the base at its last fence. */
+    uint32_t barriers, grids;
+    uint16_t fence, fence_base;
+    bool fence_of_grid;
+    meeting *met;
+    acquired_list learnt;
+} thread;
+
+typedef struct {
+    event write, others;
+} cell;
+
+enum { PAGE_BYTES = 256 };
+
+/* Some bytes of shared memory: their cells, and which of them were written. */
+typedef struct {
+    uint64_t key;
+    uint32_t stage; /* the block's first one, that it was cleared for */
+    cell *cells;
+    uint8_t written[PAGE_BYTES];
+} page;
+
+struct block {
+    uint64_t number;
+    uint32_t stage, first_stage;
+    uint32_t grid_barriers;
+    uint16_t most[2]; /* the greatest clock of those that came to the next barriers */
+    event first[2]; /* the first that came to these barriers, and which barriers they are */
+    uint32_t first_of[2];
+    acquired_list learnt[2];
+    uint16_t (*lanes)[64]; /* for each thread, the clocks of its warp's lanes that it knows of */
+    meeting *meetings;
+    page **pages;
+    uint32_t page_count, page_room;
+    page *last_page;
+    uint64_t accesses;
+    block *next;
+    thread threads[];
+};
+
+/* The launch that is checked; `on` while there is one. */
+typedef struct {
+    bool on, races, unwritten, keeps, parallel;
+    haulage_check_range *ranges;
+    cell **cells; /* of each range */
+    uint32_t count, threads, warp, shared_shift;
+    uint64_t number;
+    _Atomic(block *) blocks; /* all of them */
+} launch_state;
+
+extern launch_state launch;
+
+/* Whether an event came before what a thread does now, or is the thread's own. */
+bool comes_first(event e, const thread *now);
+/* The number of an event's block, and whether the event is one of this launch. */
+uint64_t block_of(event e);
+bool is_of_launch(event e);
+/* A thread lets what it did before its fence be known to whoever comes to `address`, and learns what
+   is known there. */
+void synchronise(thread *now, uint64_t address);
+
+int begin_order(uint64_t blocks);
+void end_order(void);
+
+/* Notes something that was found. */
+void found(uint32_t kind, const thread *now, uint32_t site, uint64_t address, event other, bool same);
+
+/* A lock of the one that an address belongs to, where blocks run in parallel. */
+void lock_at(uint64_t address);
+void unlock_at(uint64_t address);
+
+static inline event event_of(const thread *now, uint32_t site, uint32_t flags)
+{
+    return (uint64_t)now->of->stage << STAGE_AT | (uint64_t)now->number << THREAD_AT |
+           (uint64_t)now->clock << CLOCK_AT | (uint64_t)site << SITE_AT | flags;
+}
+
+#pragma GCC visibility pop
+
+#endif

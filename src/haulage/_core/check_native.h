@@ -1,0 +1,72 @@
+/* Races, and reads of what nobody wrote, found while checked kernels run.
+
+   Kernels are compiled with a call in front of each access (compiler/checks). What these calls note
+   of each location, and when two accesses are ordered, is described in check_native.c. One launch
+   is checked at a time. */
+
+#ifndef HAULAGE_CHECK_NATIVE_H
+#define HAULAGE_CHECK_NATIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+/* What is found. */
+enum { HAULAGE_RACE = 0, HAULAGE_UNWRITTEN = 1, HAULAGE_ANOTHER_BARRIER = 2, HAULAGE_NOT_IN_MASK = 3 };
+
+/* How an access is given to the calls: the number of its site, its bytes, which of the ranges it is
+   in as far as the code shows, and these. */
+enum {
+    HAULAGE_SITE_BITS = 11,
+    HAULAGE_SIZE_AT = 16,
+    HAULAGE_RANGE_AT = 24,
+    HAULAGE_NO_RANGE = 255,
+    HAULAGE_SHARED = 1 << 11,
+    HAULAGE_HAS_VALUE = 1 << 12,
+};
+
+/* Memory of a launch: where it is, log2 of the bytes that one cell stands for, and a byte for each
+   byte of it that says whether it was written; NULL: all of it was. */
+typedef struct {
+    uint64_t low, high;
+    uint8_t *written;
+    uint32_t shift;
+    bool races;
+} haulage_check_range;
+
+/* A pair of sites, how often it was found, and the first two accesses: block, thread and address;
+   `same` if all of them wrote what was there. */
+typedef struct {
+    uint32_t kind, site, other;
+    uint32_t thread, other_thread;
+    uint64_t block, other_block;
+    uint64_t address, count;
+    bool same, has_other;
+} haulage_check_found;
+
+/* What a launch is. `shared_shift` is that of shared memory; `keeps`: its blocks wait for one another.
+   Returns 0, or -1 without memory. */
+int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint64_t blocks,
+                        uint32_t threads, uint32_t warp, uint32_t shared_shift, bool races,
+                        bool unwritten, bool keeps, bool parallel);
+
+/* Ends it; returns how many were found, of which `at` has one. */
+uint32_t haulage_check_end(uint64_t *accesses);
+void haulage_check_at(uint32_t number, haulage_check_found *at);
+
+/* For kernels. */
+void *haulage_check_thread(int64_t block, int32_t thread);
+void haulage_check_read(void *thread, const void *address, int64_t how);
+void haulage_check_write(void *thread, const void *address, int64_t how, int64_t value);
+void haulage_check_atomic(void *thread, const void *address, int64_t how);
+void haulage_check_barrier(void *thread, int64_t site);
+void haulage_check_passed(void *thread);
+void haulage_check_grid_passed(void *thread);
+void haulage_check_warp(void *thread, int64_t lanes, int64_t site);
+void haulage_check_warp_passed(void *thread);
+void haulage_check_fence(void *thread, int64_t block_only);
+
+#pragma GCC visibility pop
+
+#endif

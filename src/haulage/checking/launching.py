@@ -1,0 +1,237 @@
+"""Launches of kernels that are checked while they run, and what is made of what they found."""
+
+import struct
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from haulage import forks
+from haulage._core import check
+from haulage.backends.base import KernelStopped
+from haulage.backends.cpu_driver import processor
+from haulage.checking.findings import (
+    BARRIER,
+    BOUNDS,
+    RACE,
+    UNINITIALIZED,
+    Access,
+    Finding,
+    Findings,
+    Index,
+    Place,
+)
+from haulage.compiler.access.model import named
+from haulage.compiler.checks.sites import Site
+from haulage.errors import BarrierError
+from haulage.runtime.launch.loaded import Configuration, Loaded
+
+# What native code notes is of one launch.
+_lock = forks.lock()
+
+
+class CheckedLaunch:
+    """Launches of one overload in one configuration, whose code was loaded with `checks`."""
+
+    def __init__(
+        self,
+        findings: Findings,
+        checks: frozenset[str],
+        overload: Any,
+        loaded: Loaded,
+        configuration: Configuration,
+    ) -> None:
+        self._findings = findings
+        self._checks = checks
+        self._loaded = loaded
+        self._kernel: str = loaded.code.metadata["name"]
+        self._sites: tuple[Site, ...] = loaded.code.metadata["checked"].sites
+        self._grid, self._block = configuration.grid, configuration.block
+        self._warp: int = overload.warp_size
+        lowered = overload.lowered
+        self._names = [named(lowered.memory.names, array.path) for array in lowered.arrays]
+        self._arrays = lowered.arrays
+        self._offsets = loaded.code.metadata["argument_offsets"]
+
+    def start(
+        self, stream: int, packed: bytes, header: int, start: Callable[[int, bytes], None]
+    ) -> None:
+        """Run one launch, and note what it does wrong; its bytes have a header of so many bytes."""
+        backend = self._loaded.device.backend
+        arrays = [self._array(number, packed, header) for number in range(len(self._arrays))]
+        with _lock:
+            backend.messages(-1)
+            check.begin(
+                self._ranges(arrays),
+                prod(self._grid),
+                prod(self._block),
+                self._warp,
+                _log2(self._loaded.code.metadata["checked"].least_shared),
+                races="race" in self._checks,
+                unwritten="init" in self._checks,
+                keeps=self._loaded.cooperative,
+                parallel=processor.threads() > 1,
+            )
+            try:
+                start(stream, packed)
+                backend.stream_synchronize(stream)
+            except KernelStopped as stopped:
+                if not self._is_found(stopped):
+                    raise
+            finally:
+                accesses, found = check.end()
+                self._findings.checked(accesses)
+                self._note_indices()
+                for each in found:
+                    self._note(each, arrays)
+
+    # ---- its memory -----------------------------------------------------------------------------
+
+    def _array(self, number: int, packed: bytes, header: int) -> "_Array":
+        array = self._arrays[number]
+        (address,) = self._read(packed, header, [array.data])
+        shape = self._read(packed, header, array.shape)
+        strides = self._read(packed, header, array.strides)
+        return _Array(self._names[number], address, shape, strides, array.nbytes)
+
+    def _read(self, packed: bytes, header: int, numbers: Any) -> tuple[int, ...]:
+        return tuple(
+            struct.unpack_from("=q", packed, header + self._offsets[number])[0]
+            for number in numbers
+        )
+
+    def _ranges(self, arrays: "list[_Array]") -> list[Any]:
+        least = self._loaded.code.metadata["checked"].least
+        races = "race" in self._checks
+        return [
+            (*array.extent, 0, _log2(least.get(number, 16)), races and number in least)
+            for number, array in enumerate(arrays)
+        ]
+
+    # ---- what was found ------------------------------------------------------------------------
+
+    def _is_found(self, stopped: KernelStopped) -> bool:
+        """Whether it is something that is a finding, and no error of the program besides."""
+        fault = self._loaded.code.faults.get(stopped.code)
+        if fault is None:
+            return False
+        if fault.exception is None and "barrier" in self._checks:
+            error = fault.describe(self._kernel)
+            assert isinstance(error, BarrierError)
+            message = str(error).partition(": ")[2]
+            place = Place(fault.filename, fault.line)
+            self._findings.add(Finding(BARRIER, message, Access(place, "barrier", self._kernel)))
+            return True
+        return fault.exception is IndexError and bool(fault.figures)
+
+    def _note_indices(self) -> None:
+        """Note the indices out of bounds that threads have told of."""
+        for number, cells in self._loaded.device.backend.messages(-1)[0]:
+            fault = self._loaded.code.faults.get(-number)
+            told = struct.unpack(f"={len(cells) // 8}q", cells)
+            if fault is None or fault.exception is not IndexError or len(told) <= 6:
+                continue
+            message = fault.figures.format(*told[6:]).removeprefix(": ")
+            place = Place(fault.filename, fault.line)
+            access = Access(place, "access", self._kernel, told[3:6], told[:3])
+            self._findings.add(Finding(BOUNDS, message, access, array=fault.array))
+
+    def _note(self, found: Any, arrays: "list[_Array]") -> None:
+        kind, site, other, block, thread, other_block, other_thread, address, count, same = found
+        access = self._access(site, block, thread)
+        name, index = self._element(site, address, arrays)
+        if kind == check.RACE:
+            assert other is not None
+            earlier = self._access(other, other_block, other_thread)
+            message = _race(access, earlier, name, block == other_block)
+            self._findings.add(
+                Finding(RACE, message, access, earlier, name, index, None, same, count)
+            )
+        elif kind == check.UNWRITTEN:
+            what = f"{name or 'memory'} is read here, and nobody has written it"
+            self._findings.add(Finding(UNINITIALIZED, what, access, None, name, index, count=count))
+        elif kind == check.ANOTHER_BARRIER:
+            assert other is not None
+            message = "threads of a block wait at different barriers at one time"
+            first = self._access(other, other_block, other_thread)
+            self._findings.add(Finding(BARRIER, message, access, first, count=count))
+        else:
+            message = "the mask of a barrier of lanes leaves out the thread that gives it"
+            self._findings.add(Finding(BARRIER, message, access, count=count))
+
+    def _access(self, site: int, block: int, thread: int) -> Access:
+        at = self._sites[site]
+        return Access(
+            Place(at.file, at.line),
+            at.what,
+            self._kernel,
+            _indices(block, self._grid),
+            _indices(thread, self._block),
+        )
+
+    def _element(self, site: int, address: int, arrays: "list[_Array]") -> tuple[str, Index | None]:
+        """The name of the array of an access, and which element is there."""
+        at = self._sites[site]
+        if at.shared or not address:
+            return at.array, None
+        for array in arrays:
+            index = array.index_of(address)
+            if index is not None:
+                return at.array or array.name, index
+        return at.array, None
+
+
+class _Array:
+    """An array of a launch."""
+
+    def __init__(
+        self,
+        name: str,
+        address: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        nbytes: int,
+    ) -> None:
+        self.name = name
+        self._address, self._shape, self._strides, self._nbytes = address, shape, strides, nbytes
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The address of its first byte, and the bytes up to its last one."""
+        if 0 in self._shape:
+            return self._address, 0
+        steps = [(n - 1) * stride for n, stride in zip(self._shape, self._strides, strict=True)]
+        low = sum(step for step in steps if step < 0)
+        return self._address + low, sum(map(abs, steps)) + self._nbytes
+
+    def index_of(self, address: int) -> Index | None:
+        """The index of the element that an address is in; None if it is in none."""
+        low, nbytes = self.extent
+        if not low <= address < low + nbytes:
+            return None
+        index = [0] * len(self._shape)
+        left = address - self._address
+        axes = sorted(range(len(index)), key=lambda axis: -abs(self._strides[axis]))
+        for axis in axes:
+            n, stride = self._shape[axis], self._strides[axis]
+            if n > 1 and stride:
+                index[axis] = max(0, min(n - 1, left // stride))
+                left -= index[axis] * stride
+        return tuple(index)
+
+
+def _race(access: Access, earlier: Access, name: str, same_block: bool) -> str:
+    who = "threads of one block" if same_block else "threads of two blocks"
+    first, second = sorted((earlier.what, access.what))
+    both = f"a {first} and a {second}" if first != second else f"two {first}s"
+    both = both.replace("a atomic", "an atomic")
+    return f"{both} of {name or 'one location'} by {who}, and nothing orders them"
+
+
+def _indices(number: int, sizes: tuple[int, int, int]) -> Index:
+    x, y, _ = sizes
+    return number % x, number // x % y, number // (x * y)
+
+
+def _log2(nbytes: int) -> int:
+    """The logarithm of the greatest power of two that divides a number of bytes."""
+    return ((nbytes & -nbytes) or 1).bit_length() - 1

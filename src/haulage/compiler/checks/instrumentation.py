@@ -1,0 +1,277 @@
+"""Puts calls in front of what is checked.
+
+Each thread asks for what is known of it once, where it begins, and hands that on with each of its
+accesses. So nothing can be taken for the same in several threads, and run once for all of them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from haulage._core import check
+from haulage.compiler import llvm
+from haulage.compiler.checks import sites
+from haulage.compiler.checks.lines import Location, locations, without_locations, without_records
+from haulage.compiler.checks.sites import Site
+from haulage.compiler.definitions import definition_start
+from haulage.compiler.simt.analysis.kernel import KERNEL
+from haulage.compiler.simt.ir import reader, writer
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
+from haulage.compiler.simt.ir.types import size_of
+from haulage.targets.base import Target
+from haulage.targets.cpu import BARRIER, DYNAMIC_SHARED, GRID_BARRIER, WAVE_BARRIER
+from haulage.targets.cpu_ir import SHARED_ADDRESS
+from haulage.targets.cpu_lanes import WARP_BARRIER
+
+# What the calls are given, each with its LLVM type.
+_THREAD, _HOW = "%haulage.checked", "i64"
+_QUIET = "nounwind willreturn nocallback nofree memory(inaccessiblemem: readwrite)"
+_DECLARED = {
+    "haulage_check_thread": ("ptr", "i64, i32"),
+    "haulage_check_read": ("void", "ptr captures(none), ptr captures(none), i64"),
+    "haulage_check_write": ("void", "ptr captures(none), ptr captures(none), i64, i64"),
+    "haulage_check_atomic": ("void", "ptr captures(none), ptr captures(none), i64"),
+    "haulage_check_barrier": ("void", "ptr captures(none), i64"),
+    "haulage_check_passed": ("void", "ptr captures(none)"),
+    "haulage_check_grid_passed": ("void", "ptr captures(none)"),
+    "haulage_check_warp": ("void", "ptr captures(none), i64, i64"),
+    "haulage_check_warp_passed": ("void", "ptr captures(none)"),
+    "haulage_check_fence": ("void", "ptr captures(none), i64"),
+}
+# What makes an address of others.
+_DERIVED = ("getelementptr", "bitcast", "addrspacecast", "freeze", "phi", "select")
+# Kinds of memory.
+_PRIVATE, _SHARED, _OTHER = "private", "shared", "other"
+_NOWHERE = Location("", 0, "")
+# Metadata of a fence that orders accesses for threads of the block only.
+BLOCK_FENCE = "haulage.block"
+_MOST_VALUE = 8
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A module's text with calls, and the places that these name by number.
+
+    `least` has for each range of a launch the fewest bytes of an access that may be made there;
+    `least_shared` is that of shared memory.
+    """
+
+    text: str
+    sites: tuple[Site, ...]
+    least: dict[int, int]
+    least_shared: int
+
+
+def instrumented(
+    module: Any, target: Target, arrays: Sequence[int], checks: frozenset[str]
+) -> Instrumented:
+    """A parsed module, which is changed, with calls in front of what is checked.
+
+    `arrays` has the numbers, counted from the last one, which is -1, of the parameters that are
+    addresses of arrays: these are the ranges of a launch. Of `checks`, "race" and "init" need the
+    accesses, "race" and "barrier" the barriers.
+    """
+    llvm.run_passes(module, target, "always_inliner", "sroa", "instruction_combine", "sroa")
+    llvm.run_passes(module, target, "lower_switch", "instruction_namer")
+    text = without_records(str(module))
+    function = reader.read(text, KERNEL)
+    ranges = {function.parameters[at].name: number for number, at in enumerate(arrays)}
+    made = _Instrumentation(function, locations(text), ranges, checks)
+    made.instrument()
+    start = definition_start(text, KERNEL)
+    body, end = text.index("{\n", start) + 2, text.index("\n}", start)
+    declared = "\n".join(
+        f"declare {result} @{name}({given}) #{_ATTRIBUTES}"
+        for name, (result, given) in _DECLARED.items()
+    )
+    attributes = f"attributes #{_ATTRIBUTES} = {{ {_QUIET} }}"
+    whole = f"{text[:body]}{writer.listing(function)}{text[end:]}\n{declared}\n{attributes}\n"
+    return Instrumented(without_locations(whole), tuple(made.sites), made.least, made.least_shared)
+
+
+# Of a group of attributes that LLVM's own numbers do not reach.
+_ATTRIBUTES = 4242
+
+
+@dataclass
+class _Instrumentation:
+    function: Function
+    locations: Mapping[str, Location]
+    ranges: dict[str, int]
+    checks: frozenset[str]
+    sites: list[Site] = field(default_factory=list)
+    least: dict[int, int] = field(default_factory=dict)
+    least_shared: int = 16
+    _numbers: dict[Site, int] = field(default_factory=dict)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._items = self.function.items()
+        self._roots: dict[str, frozenset[str]] = {}
+        self._accesses = bool(self.checks & {"race", "init"})
+
+    def instrument(self) -> None:
+        """Put the calls into the function."""
+        for block in self.function.blocks.values():
+            self._instrument(block)
+        first = self.function.blocks[self.function.entry]
+        first.body[:0] = self._begin()
+
+    def _begin(self) -> Iterable[Instruction]:
+        """What asks, at the thread's beginning, for what is known of it."""
+
+        def wide(value: str) -> str:
+            name = self._fresh()
+            made.append(Builder.cast("zext", "i32", value, "i64", name))
+            return name
+
+        def times_and(one: str, other: str, more: str) -> str:
+            product, total = self._fresh(), self._fresh()
+            made.append(Builder.binary("mul", "i64", one, other, name=product))
+            made.append(Builder.binary("add", "i64", product, more, name=total))
+            return total
+
+        made: list[Instruction] = []
+        x, y, z = (wide(f"%blockIdx.{axis}") for axis in "xyz")
+        number = times_and(times_and(z, wide("%gridDim.y"), y), wide("%gridDim.x"), x)
+        x, y, z = (wide(f"%threadIdx.{axis}") for axis in "xyz")
+        thread = times_and(times_and(z, wide("%blockDim.y"), y), wide("%blockDim.x"), x)
+        narrow = self._fresh()
+        made.append(Builder.cast("trunc", "i64", thread, "i32", narrow))
+        given = (("i64", number), ("i32", narrow))
+        made.append(Builder.call("ptr", "haulage_check_thread", given, _THREAD))
+        return made
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"%haulage.check.{self._count}"
+
+    def _instrument(self, block: Block) -> None:
+        body: list[Instruction] = []
+        for item in block.body:
+            before, after = self._calls(item)
+            body += [*before, item, *after]
+        block.body = body
+
+    def _calls(self, item: Instruction) -> tuple[list[Instruction], list[Instruction]]:
+        """The calls in front of an instruction, and behind it."""
+        if item.callee in (BARRIER, GRID_BARRIER):
+            site = self._number(self._site(item, sites.BARRIER))
+            passed = "grid_passed" if item.callee == GRID_BARRIER else "passed"
+            return [self._call("barrier", (_HOW, str(site)))], [self._call(passed)]
+        if item.callee in (WARP_BARRIER, WAVE_BARRIER):
+            site = self._number(self._site(item, sites.WARP_BARRIER))
+            lanes = "-1" if item.callee == WAVE_BARRIER else item.operands[0].text
+            given = (("i64", lanes), (_HOW, str(site)))
+            return [self._call("warp", *given)], [self._call("warp_passed")]
+        if item.opcode == "fence":
+            of_block = any(kind == BLOCK_FENCE for kind, _ in item.metadata)
+            return [self._call("fence", ("i64", str(int(of_block))))], []
+        if not self._accesses or item.address is None:
+            return [], []
+        return self._access(item, item.address), []
+
+    def _access(self, item: Instruction, address: Operand) -> list[Instruction]:
+        roots = self._roots_of(address.text)
+        kinds = {self._kind(root) for root in roots}
+        nbytes = size_of(item.accessed_type) or 0
+        if (_OTHER not in kinds and _SHARED not in kinds) or not 0 < nbytes < 256:
+            return []
+        shared = kinds == {_SHARED}
+        what = sites.ATOMIC
+        if item.opcode in ("load", "store") and "atomic" not in item.flags:
+            what = sites.READ if item.opcode == "load" else sites.WRITE
+        site = self._site(item, what, shared, nbytes)
+        if not site.file:
+            # Nothing of the source: the thread's result.
+            return []
+        how = self._number(site) | nbytes << check.SIZE_AT
+        if shared:
+            how |= check.SHARED
+            self.least_shared = min(self.least_shared, nbytes)
+        else:
+            (root, *others) = roots
+            one = None if others else self.ranges.get(root)
+            how |= (check.NO_RANGE if one is None else one) << check.RANGE_AT
+            for number in self.ranges.values() if one is None else (one,):
+                self.least[number] = min(self.least.get(number, 16), nbytes)
+        given = [("ptr", address.text), (_HOW, str(how))]
+        if what != sites.WRITE:
+            return [self._call("read" if what == sites.READ else "atomic", *given)]
+        bits, made = self._bits(item.operands[0], nbytes)
+        if made is None:
+            return [self._call("write", *given, ("i64", "0"))]
+        given[1] = (_HOW, str(how | check.HAS_VALUE))
+        return [*made, self._call("write", *given, ("i64", bits))]
+
+    def _bits(self, value: Operand, nbytes: int) -> tuple[str, list[Instruction] | None]:
+        """A value's bits as an i64, and the instructions that make it; None if it has no such."""
+        kind, name = value.type, value.text
+        made: list[Instruction] = []
+        if nbytes > _MOST_VALUE:
+            return "0", None
+        if kind in ("half", "bfloat", "float", "double"):
+            made.append(Builder.cast("bitcast", kind, name, f"i{8 * nbytes}", self._fresh()))
+        elif kind == "ptr":
+            made.append(Builder.cast("ptrtoint", kind, name, "i64", self._fresh()))
+        elif kind[0] != "i" or not kind[1:].isdigit():
+            return "0", None
+        if made:
+            kind, name = made[-1].type, made[-1].result or ""
+        if kind != "i64":
+            made.append(Builder.cast("zext", kind, name, "i64", self._fresh()))
+            name = made[-1].result or ""
+        return name, made
+
+    def _call(self, word: str, *given: tuple[str, str]) -> Instruction:
+        result, _ = _DECLARED[f"haulage_check_{word}"]
+        return Builder.call(result, f"haulage_check_{word}", (("ptr", _THREAD), *given))
+
+    def _site(self, item: Instruction, what: str, shared: bool = False, nbytes: int = 0) -> Site:
+        node = next((node for kind, node in item.metadata if kind == "dbg"), "")
+        found = self.locations.get(node.removeprefix("!"), _NOWHERE)
+        return Site(what, found.file, found.line, found.array, shared, nbytes)
+
+    def _number(self, site: Site) -> int:
+        if site not in self._numbers:
+            # Of the places beyond so many nothing is told but that they are there.
+            last = (1 << check.SITE_BITS) - 1
+            if len(self.sites) > last:
+                return last
+            self._numbers[site] = len(self.sites)
+            self.sites.append(site)
+        return self._numbers[site]
+
+    def _roots_of(self, name: str) -> frozenset[str]:
+        """What an address is made of: parameters, allocas, calls, and what else is no address."""
+        found, waiting, seen = set(), [name], set()
+        while waiting:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            item = self._items.get(value)
+            if item is None or item.opcode not in _DERIVED:
+                found.add(value)
+            elif item.opcode == "phi":
+                waiting += [operand.text for operand in item.operands]
+            elif item.opcode == "select":
+                waiting += [operand.text for operand in item.operands[1:]]
+            else:
+                waiting.append(item.operands[0].text)
+        return frozenset(found)
+
+    def _kind(self, root: str) -> str:
+        item = self._items.get(root)
+        if root == f"%{DYNAMIC_SHARED}":
+            return _SHARED
+        if item is None:
+            # The place of the result is a parameter; globals are constants.
+            return _OTHER if root in self._parameters() or root.startswith("inttoptr") else _PRIVATE
+        if item.callee == SHARED_ADDRESS:
+            return _SHARED
+        return _PRIVATE if item.opcode == "alloca" else _OTHER
+
+    def _parameters(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.function.parameters[1:])
