@@ -1,5 +1,6 @@
-"""The plugin for pytest: `--haulage`, with which numba.cuda is Haulage's in the tests, and the
-fixture `haulage_leaks`, with which a test fails that leaves memory of a device behind.
+"""The plugin for pytest: `--haulage`, with which numba.cuda is Haulage's in the tests,
+`--haulage-check`, with which a test fails whose kernels do something wrong, and the fixture
+`haulage_leaks`, with which a test fails that leaves memory of a device behind.
 
 The former is begun before any `conftest.py` is imported. Without the options and the fixture
 nothing of Haulage is imported but this file.
@@ -7,6 +8,7 @@ nothing of Haulage is imported but this file.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 _DEVICE = "HAULAGE_DEVICE"
 _WORDS = "numba.cuda, numba.roc and numba.hip"
 
+_CHECK, _ALL = "--haulage-check", "all"
+_MARKER_HELP = (
+    "haulage_check(only='race,bounds', expect='race', off=True): with --haulage-check, makes only "
+    "these checks in the test, lets it pass only if such findings are made, or makes no checks"
+)
+_checks_key = pytest.StashKey[frozenset[str]]()
+
 # What is to be undone or told, of a run that began Haulage.
 _told_key = pytest.StashKey[list[str]]()
 _installed_key = pytest.StashKey[bool]()
@@ -30,8 +39,8 @@ _passed_key = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options `--haulage`, `--haulage-device` and `--haulage-leaks`, and the settings `haulage`
-    and `haulage_leaks`."""
+    """The options `--haulage`, `--haulage-device`, `--haulage-check` and `--haulage-leaks`, and
+    settings of such names."""
     group = parser.getgroup("haulage", f"programs of {_WORDS}")
     group.addoption(
         "--haulage",
@@ -50,28 +59,57 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a test that passes but leaves memory of a device behind is an error that names the "
         "lines which asked for it; as if each test used the fixture haulage_leaks",
     )
+    group.addoption(
+        _CHECK,
+        nargs="?",
+        const=_ALL,
+        metavar="CHECKS",
+        help="as --haulage on the CPU device, and a test fails in which `haulage check` finds "
+        "something: races, indices out of bounds, ...; --haulage-check=race,bounds for some checks",
+    )
+    parser.addini(
+        "haulage_check", "all, or names of checks: as if --haulage-check were given", default=""
+    )
     for name in ("haulage", "haulage_leaks"):
         option = name.replace("_", "-")
         parser.addini(name, f"true: as if --{option} were given", type="bool", default=False)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
     """Begin, if asked to.
 
     Raises:
-        pytest.UsageError: the device that is asked for is not there.
+        pytest.UsageError: the device that is asked for is not there, or is none that checks; there
+            are no such checks.
     """
     options = early_config.known_args_namespace
-    if not (options.haulage or options.haulage_device or early_config.getini("haulage")):
+    if _CHECK in args:
+        # Without a value it would take the file that may stand behind it.
+        args[:] = [f"{_CHECK}={_ALL}" if word == _CHECK else word for word in args]
+        again = parser.parse_known_args(args, copy.copy(early_config.option))
+        options.haulage_check, options.file_or_dir = again.haulage_check, again.file_or_dir
+    wanted = options.haulage_device
+    checks = options.haulage_check or early_config.getini("haulage_check")
+    if checks:
+        early_config.stash[_checks_key] = _checks(checks)
+        wanted = wanted or os.environ.get(_DEVICE) or "cpu"
+        if wanted.partition(":")[0] != "cpu":
+            raise pytest.UsageError(
+                f"{_CHECK}: kernels are checked on the CPU device only, and not on {wanted}; give "
+                "--haulage-device cpu"
+            )
+    if not (options.haulage or wanted or early_config.getini("haulage")):
         return
     from haulage.hook import numba_settings
     from haulage.hook.installing import install, installed
 
-    device = _device(options.haulage_device)
+    device = _device(wanted)
     early_config.stash[_device_before_key] = os.environ.get(_DEVICE)
-    if options.haulage_device:
-        os.environ[_DEVICE] = options.haulage_device
+    if wanted:
+        os.environ[_DEVICE] = wanted
     early_config.stash[_told_key] = [
         f"haulage: {_WORDS} are Haulage's, on {device}",
         *(f"haulage: {aside}" for aside in numba_settings.set_aside()),
@@ -81,7 +119,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let each test use the fixture `haulage_leaks`, if asked to."""
+    """Let each test use the fixture `haulage_leaks`, and check each test, if asked to.
+
+    Raises:
+        pytest.UsageError: what pyproject.toml says of checks is wrong.
+    """
+    config.addinivalue_line("markers", _MARKER_HELP)
+    if _checks_key in config.stash:
+        from haulage.checking import suppressions
+        from haulage.checking.pytest_checks import Checks
+
+        try:
+            known = suppressions.of_project(str(config.rootpath))
+        except ValueError as wrong:
+            raise pytest.UsageError(f"{_CHECK}: {wrong}") from wrong
+        config.pluginmanager.register(Checks(config.stash[_checks_key], known), "haulage-check")
     if config.getoption("haulage_leaks") or config.getini("haulage_leaks"):
         config.pluginmanager.register(_EachTest(), "haulage-leaks")
 
@@ -162,6 +214,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 # ---- --haulage --------------------------------------------------------------------------------
+
+
+def _checks(named: str) -> frozenset[str]:
+    from haulage.checking.session import CHECKS, checks_of
+
+    try:
+        return checks_of(CHECKS if named == _ALL else named)
+    except ValueError as wrong:
+        raise pytest.UsageError(f"{_CHECK}={named}: {wrong}") from wrong
 
 
 def _device(asked: str | None) -> str:

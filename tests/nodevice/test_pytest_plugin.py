@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import haulage
+from support.findings import program
 
 
 @pytest.fixture
@@ -228,3 +229,199 @@ def test_workers_of_xdist_look_too(leaking):
     done = leaking("-n1")
     assert "ERROR test_it.py::test_that_leaks" in outcomes(done)
     assert "800 bytes in 1 block" in done.stdout
+
+
+# ---- --haulage-check ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checked(suite, tmp_path):
+    """Runs pytest on tests in which something is found."""
+    (tmp_path / "conftest.py").write_text("")
+    program(
+        tmp_path / "test_it.py",
+        """
+        import subprocess
+        import pytest
+        from numba import cuda
+
+        @pytest.fixture
+        def bad_fixture():
+            found("race", 3)
+
+        @pytest.fixture
+        def bad_end():
+            yield
+            found("race", 3)
+
+        def test_that_races():
+            found("race", 3, 5)
+
+        def test_that_is_clean():
+            assert cuda.__name__ == "haulage.cuda"
+
+        def test_that_races_at_the_same_lines():
+            found("race", 3, 5)
+
+        def test_that_fails_and_races():
+            found("race")
+            assert 1 == 2
+
+        def test_with_a_fixture(bad_fixture):
+            pass
+
+        def test_with_an_end(bad_end):
+            pass
+
+        def test_of_a_child():
+            code = (
+                "from haulage.checking.findings import *;"
+                "from haulage.runtime.process import runtime;"
+                "it = Finding('race', 'of a child', Access(Place('c.py', 3), 'write'));"
+                "runtime.current.checker.findings.add(it)"
+            )
+            subprocess.run([sys.executable, "-c", code], check=True)
+
+        def test_that_is_clean_after_it():
+            pass
+
+        @pytest.mark.haulage_check(expect="race")
+        def test_that_expects_a_race():
+            found("race")
+
+        @pytest.mark.haulage_check(expect="race")
+        def test_that_expects_a_race_in_vain():
+            pass
+
+        @pytest.mark.haulage_check(expect="racecheck,barrier", only=["race", "bounds", "barrier"])
+        def test_that_expects_two_and_has_another():
+            found("race")
+            found("barrier")
+            found("bounds")
+            found("uninitialized")
+
+        @pytest.mark.haulage_check(off=True)
+        def test_that_is_not_looked_at():
+            assert runtime.current.checker is None
+
+        @pytest.mark.haulage_check("race")
+        def test_with_a_wrong_marker():
+            pass
+
+        @pytest.mark.haulage_check(expect="rcae")
+        def test_with_a_misspelt_marker():
+            pass
+        """,
+    )
+    return lambda *words, **environment: suite("--strict-markers", *words, **environment)
+
+
+OF_CHECKS = [
+    "ERROR test_it.py::test_with_a_fixture",
+    "ERROR test_it.py::test_with_a_misspelt_marker",
+    "ERROR test_it.py::test_with_a_wrong_marker",
+    "ERROR test_it.py::test_with_an_end",
+    "FAILED test_it.py::test_of_a_child",
+    "FAILED test_it.py::test_that_expects_a_race_in_vain",
+    "FAILED test_it.py::test_that_expects_two_and_has_another",
+    "FAILED test_it.py::test_that_fails_and_races",
+    "FAILED test_it.py::test_that_races",
+    "FAILED test_it.py::test_that_races_at_the_same_lines",
+    "PASSED test_it.py::test_that_expects_a_race",
+    "PASSED test_it.py::test_that_is_clean",
+    "PASSED test_it.py::test_that_is_clean_after_it",
+    "PASSED test_it.py::test_that_is_not_looked_at",
+    "PASSED test_it.py::test_with_an_end",
+]
+
+
+@pytest.mark.parametrize("words", [["--haulage-check"], ["--haulage-check", "test_it.py"], ["-n2"]])
+def test_a_test_fails_in_which_something_is_found(checked, tmp_path, words):
+    if words == ["-n2"]:
+        if importlib.util.find_spec("xdist") is None:
+            pytest.skip("pytest-xdist is not installed")
+        words = ["--haulage-check=all", "-n2"]
+    done = checked(*words)
+    assert outcomes(done) == OF_CHECKS, done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "test_it.py:3 and test_it.py:5 in kernel k\n" in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+    assert "of a child" in done.stdout
+    assert "expects findings that were not made: race" in done.stdout
+    assert "write only='race', and not 'race' alone" in done.stdout
+    assert "no kind of finding 'rcae'. Did you mean 'race'?" in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("haulage check: ")]
+    assert line == (
+        "haulage check: 7 findings (6 race, 1 bounds) in 7 tests; 10 launches and 1,000 accesses "
+        "checked"
+    )
+
+
+def test_the_failure_has_the_report_and_not_the_plugins_frames(checked):
+    done = checked("--haulage-check", "-k", "that_fails_and_races or that_races_at")
+    assert "assert 1 == 2" in done.stdout
+    assert "- Captured haulage check call -" in done.stdout
+    assert done.stdout.count("race: two threads, one location") == 2
+
+
+def test_checks_are_chosen_and_findings_of_the_project_are_left_out(checked, tmp_path):
+    words = ["-k", "that_races or fixture or clean"]
+    done = checked("--haulage-check=bounds,init", *words)
+    assert done.returncode == 0, done.stdout
+    assert "haulage: kernels are checked: bounds, init\n" in done.stdout
+    assert "haulage check: nothing found; 3 launches and 300 accesses checked\n" in done.stdout
+    (tmp_path / "pyproject.toml").write_text(
+        '[[tool.haulage.check.ignore]]\nfile = "test_it.py"\nline = 3\nreason = "known"\n'
+    )
+    done = checked("--haulage-check", *words)
+    assert done.returncode == 0, done.stdout
+    assert "nothing found, 3 suppressed; 3 launches and 300 accesses checked" in done.stdout
+
+
+def test_a_setting_of_the_suite_checks_too(checked, tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nhaulage_check = race\n")
+    done = checked("-k", "test_that_races_at")
+    assert outcomes(done) == ["FAILED test_it.py::test_that_races_at_the_same_lines"]
+    assert "haulage: kernels are checked: race\n" in done.stdout
+
+
+def test_what_is_found_while_a_file_is_imported_is_its_error(suite, tmp_path):
+    (tmp_path / "conftest.py").write_text("")
+    program(tmp_path / "test_it.py", "found()\n\ndef test_it():\n    pass\n")
+    done = suite("--haulage-check")
+    assert "ERROR test_it.py" in done.stdout
+    assert "race: two threads" in done.stdout
+    assert done.returncode == 2
+
+
+def test_without_the_option_the_marker_does_nothing(suite, tmp_path):
+    (tmp_path / "conftest.py").write_text("")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest, sys\n"
+        "@pytest.mark.haulage_check(expect='race')\n"
+        "def test_it():\n"
+        "    assert 'haulage.checking' not in sys.modules\n"
+    )
+    done = suite("--strict-markers")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "said"),
+    [
+        (["--haulage-check=rcae"], {}, "--haulage-check=rcae: there is no check 'rcae'. Did you"),
+        (["--haulage-check", "--haulage-device", "nvidia"], {}, "and not on nvidia; give"),
+        (["--haulage-check"], {"HAULAGE_DEVICE": "amd"}, "and not on amd; give --haulage-device"),
+    ],
+)
+def test_checks_that_cannot_be_made_are_refused(checked, words, environment, said):
+    done = checked(*words, **environment)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert said in done.stderr
+
+
+def test_a_wrong_pyproject_is_refused(checked, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.haulage.check]\nonyl = []\n")
+    done = checked("--haulage-check")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "unknown 'onyl'" in done.stderr

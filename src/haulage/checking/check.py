@@ -77,20 +77,19 @@ class check(Sequence[Finding]):
             self._end(failed)
             raise
         self._end(error)
+        if error is not None or not len(self):
+            return
+        if self._raises:
+            failure = CheckFailed(f"\n{self}")
+            failure.findings = tuple(self)
+            raise failure
+        self._show()
 
     def _end(self, error: BaseException | None) -> None:
         self._result = self.result
-        if not self._result.findings:
-            return
-        if error is not None:
-            if not isinstance(error, CheckFailed):
-                error.add_note(str(self))
-            return
-        if self._raises:
-            failed = CheckFailed(f"\n{self}")
-            failed.findings = tuple(self)
-            raise failed
-        self._show()
+        # One that is from a block inside of this one has its report.
+        if len(self) and error is not None and not isinstance(error, CheckFailed):
+            error.add_note(str(self))
 
     def _show(self) -> None:
         display = _display()

@@ -4,6 +4,7 @@ import ast
 import linecache
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -161,7 +162,13 @@ def _columns(node: ast.expr, text: str, shift: int) -> tuple[int, int]:
 
 
 def shown(file: str) -> str:
-    """The name of a file as it is shown: from the current folder on, where it is in that."""
+    """The name of a file as it is shown: from the current folder on, where it is in that, and for a
+    notebook's cell as IPython has it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)
+    cell = name_of(file)
+    if cell is not None:
+        return " ".join(cell)
     try:
         inside = os.path.relpath(file)
     except (OSError, ValueError):

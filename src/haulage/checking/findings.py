@@ -80,6 +80,12 @@ class Finding:
     count: int = 1
 
 
+def key_of(finding: Finding) -> object:
+    """What findings that are counted as one have in common."""
+    places = {str(finding.access.place), str(finding.other and finding.other.place)}
+    return finding.kind, frozenset(places), finding.access.kernel, finding.array
+
+
 class Findings:
     """Findings by kind and places, in the order in which they were first made. Thread safe.
 
@@ -96,8 +102,7 @@ class Findings:
     def add(self, finding: Finding) -> None:
         """Note a finding, or count it with an equal one: of the same kind and the same two lines,
         in whatever order."""
-        places = {str(finding.access.place), str(finding.other and finding.other.place)}
-        key = finding.kind, frozenset(places), finding.access.kernel, finding.array
+        key = key_of(finding)
         with self._lock:
             known = self._found.get(key)
             if known is None:

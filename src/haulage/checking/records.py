@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from haulage import forks
@@ -24,10 +25,16 @@ class Record:
         self._started_in = os.getcwd()
         self._lock = forks.lock()
         self._written = 0.0
+        self._path = self._new_path()
 
     def begin_anew(self) -> None:
         """In a process that was forked."""
         self._written = 0.0
+        self._path = self._new_path()
+
+    def _new_path(self) -> str:
+        # Numbers of processes come again.
+        return os.path.join(self._folder, f"{os.getpid()}-{time.time_ns()}.json")
 
     def note(self, found: bool) -> None:
         """Something was found, or else a launch was checked."""
@@ -40,10 +47,9 @@ class Record:
             findings = self._session.findings
             if not findings.launches and not len(findings):
                 return
-            path = os.path.join(self._folder, f"{os.getpid()}.json")
-            with open(path + ".new", "w", encoding="utf-8") as file:
+            with open(self._path + ".new", "w", encoding="utf-8") as file:
                 json.dump(self._data(findings), file)
-            os.replace(path + ".new", path)
+            os.replace(self._path + ".new", self._path)
             self._written = time.monotonic()
 
     def _data(self, findings: Findings) -> dict[str, Any]:
@@ -72,14 +78,19 @@ def sources_of(findings: list[Finding]) -> dict[str, dict[int, str]]:
     return {file: lines for file, lines in found.items() if lines}
 
 
+def processes(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The file of each process, and what it says."""
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                yield name, json.load(file)
+
+
 def gathered(folder: str) -> tuple[Findings, dict[str, dict[int, str]]]:
     """What the files of a folder have together, and the lines that came with it."""
     findings = Findings()
     sources: dict[str, dict[int, str]] = {}
-    files = [each for each in sorted(os.listdir(folder)) if each.endswith(".json")]
-    for name in files:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            data = json.load(file)
+    for _, data in processes(folder):
         for each in data["findings"]:
             findings.add(finding_of_data(each))
         findings.launches += data["launches"]

@@ -59,18 +59,19 @@ def figures(result: Result, paint: Paint = plain) -> str:
     by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     many = len(result.findings)
     if many:
-        found = paint(f"{_count(many, 'finding')} ({by_kind})", "head")
+        found = paint(f"{counted(many, 'finding')} ({by_kind})", "head")
     else:
         found = paint("nothing found", "good")
     suppressed = f", {result.suppressed:,} suppressed" if result.suppressed else ""
     return (
-        f"haulage check: {found}{suppressed}; {_count(result.launches, 'launch', 'launches')} and "
-        f"{_count(result.accesses, 'access', 'accesses')} checked in "
+        f"haulage check: {found}{suppressed}; {counted(result.launches, 'launch', 'launches')} and "
+        f"{counted(result.accesses, 'access', 'accesses')} checked in "
         f"{duration(round(result.seconds * 1e9))}"
     )
 
 
-def _count(count: int, one: str, many: str = "") -> str:
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with what it counts: '1 launch', '2,000 launches'."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 

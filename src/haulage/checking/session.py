@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 from haulage import forks
 from haulage.checking.findings import KINDS, Finding, Findings
 from haulage.checking.launching import CheckedLaunch
-from haulage.errors import HaulageError
 from haulage.runtime.process import runtime
 from haulage.spelling import did_you_mean
 
@@ -131,7 +129,7 @@ class Session:
                 raise RuntimeError("this session has begun already")
             self._began = time.perf_counter()
             _open.append(self)
-            runtime.current.checker = _open[-1]
+            _follow_open()
 
     def end(self) -> None:
         """Wait for the CPU device, and check no more. Where it is not open nothing happens.
@@ -139,6 +137,8 @@ class Session:
         Raises:
             KernelError: threads of a kernel had failed; the session is ended all the same.
         """
+        if self not in _open:
+            return
         try:
             self.wait()
         finally:
@@ -146,7 +146,7 @@ class Session:
                 if self in _open:
                     self._ended = time.perf_counter()
                     _open.remove(self)
-                    runtime.current.checker = _open[-1] if _open else None
+                    _follow_open()
 
     def wait(self) -> None:
         """Wait for what was launched, so that all of it is in `findings`.
@@ -157,14 +157,17 @@ class Session:
         for device in runtime.current.found.get("cpu", ()):
             device.finish()
 
-    def settle(self) -> None:
-        """As `wait`, where nobody can be told of kernels that failed: the process ends."""
-        with suppress(HaulageError):
-            self.wait()
-
     def wants(self, kind: str) -> bool:
         """Whether a finding of this kind comes from a check that this session asks for."""
         return kind in self._kinds or not any(kind in makes for makes in MAKES.values())
+
+
+def _follow_open() -> None:
+    """Make the checks that the open sessions ask for; what the last of them finds is found by all.
+
+    A launch is planned for the checker that was in force, so each change of checks needs another.
+    """
+    runtime.current.checker = _open[-1] if _open else None
 
 
 class _Shared(Findings):

@@ -1,9 +1,12 @@
 """How the checking begins and ends in a process of the program."""
 
+from contextlib import suppress
+
 from haulage import forks
 from haulage.checking.records import Record
 from haulage.checking.session import Session, checks_of
 from haulage.checking.settings import Settings
+from haulage.errors import HaulageError
 from haulage.runtime.process import runtime
 from haulage.tracing.starting import at_end
 
@@ -20,8 +23,8 @@ def begin() -> None:
         return
     process = _Process(settings)
     process.session.begin()
-    # Before the drivers end, which is before what is registered here is called.
-    runtime.current.at_exit.insert(0, process.session.settle)
+    # First while the drivers are there, which have ended when what is registered here is called.
+    runtime.current.at_exit.insert(0, process.end)
     at_end(process.end)
     forks.in_child(process.begin_anew)
 
@@ -38,5 +41,8 @@ class _Process:
         self._record.begin_anew()
 
     def end(self) -> None:
-        """Write all that is known."""
+        """Check no more, and write all that is known. The second time only the latter."""
+        # Of kernels that failed the end of the runtime tells.
+        with suppress(HaulageError):
+            self.session.end()
         self._record.write()

@@ -13,7 +13,7 @@ from haulage.checking.findings import KINDS, Finding
 from haulage.checking.session import ALSO, MAKES
 from haulage.spelling import did_you_mean
 
-_COMMENT = re.compile(r"#\s*haulage:\s*ignore(?:\[([^\]]*)\])?")
+_COMMENT = re.compile(r"#\s*haulage:\s*ignore\b(?:\[([^\]]*)\])?")
 _KEYS = ("kind", "file", "line", "kernel", "reason")
 # Where a project's own entries are.
 PYPROJECT = "pyproject.toml"
@@ -179,13 +179,13 @@ def read(file: str) -> Suppressions:
     )
 
 
-def of_project() -> Suppressions:
-    """The entries of the nearest pyproject.toml, from the current folder upwards, if it has any.
+def of_project(folder: str | None = None) -> Suppressions:
+    """The entries of the nearest pyproject.toml, from a folder upwards, if it has any.
 
     Raises:
         ValueError: as for `read`.
     """
-    folder = os.getcwd()
+    folder = os.path.abspath(folder or os.getcwd())
     while True:
         file = os.path.join(folder, PYPROJECT)
         if os.path.isfile(file):

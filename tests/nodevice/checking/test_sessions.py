@@ -81,11 +81,11 @@ def test_a_session_is_the_checker_from_its_beginning_to_its_end():
     assert made.seconds == length > 0
 
 
-def test_one_inside_of_another_leaves_that_in_force_and_both_get_what_is_found(session):
+def test_one_inside_of_another_is_the_checker_and_both_get_what_is_found(session):
     outer = session("race")
     runtime.current.checker.findings.add(finding(line=1))
     inner = session()
-    assert runtime.current.checker is outer
+    assert runtime.current.checker is inner
     assert outer.checks == inner.checks == set(CHECKS)
     for kind in ("race", "bounds"):
         runtime.current.checker.findings.add(finding(kind, line=2))
