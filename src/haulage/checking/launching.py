@@ -21,58 +21,74 @@ from haulage.checking.findings import (
     Place,
 )
 from haulage.compiler.access.model import named
-from haulage.compiler.checks.sites import Site
+from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
-from haulage.runtime.launch.loaded import Configuration, Loaded
+from haulage.runtime.devices.device import Device
+from haulage.runtime.launch.loaded import Configuration
+
+# Types of arguments that are integers, as `struct` reads them.
+_INTEGERS = {"i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q"}
 
 # What native code notes is of one launch.
 _lock = forks.lock()
 
 
 class CheckedLaunch:
-    """Launches of one overload in one configuration, whose code was loaded with `checks`."""
+    """Launches of one overload in one configuration, with `checks`.
+
+    Attributes:
+        captured: the arrays of the device that are globals or closure variables of the kernel.
+    """
 
     def __init__(
         self,
         findings: Findings,
         checks: frozenset[str],
         overload: Any,
-        loaded: Loaded,
+        device: Device,
         configuration: Configuration,
     ) -> None:
-        self._findings = findings
-        self._checks = checks
-        self._loaded = loaded
-        self._kernel: str = loaded.code.metadata["name"]
-        self._sites: tuple[Site, ...] = loaded.code.metadata["checked"].sites
+        self._findings, self._checks = findings, checks
+        self._overload, self._device, self._configuration = overload, device, configuration
+        self._body = overload.checked_body(device, checks)
         self._grid, self._block = configuration.grid, configuration.block
-        self._warp: int = overload.warp_size
-        lowered = overload.lowered
+        self._known = self._body.unneeded(self._block)
+        lowered = self._body.lowered
+        self._kernel: str = self._body.name
+        self._faults: dict[int, Fault] = lowered.faults
         self._names = [named(lowered.memory.names, array.path) for array in lowered.arrays]
         self._arrays = lowered.arrays
-        self._offsets = loaded.code.metadata["argument_offsets"]
+        self._arguments = lowered.arguments
+        self._offsets, _ = argument_offsets(lowered.arguments)
+        self.captured = lowered.captured
+        self._started: dict[frozenset[int], tuple[bytes, Callable[[int, bytes], None]]] = {}
+        self._proven: dict[object, frozenset[int]] = {}
 
-    def start(
-        self, stream: int, packed: bytes, header: int, start: Callable[[int, bytes], None]
-    ) -> None:
-        """Run one launch, and note what it does wrong; its bytes have a header of so many bytes."""
-        backend = self._loaded.device.backend
-        arrays = [self._array(number, packed, header) for number in range(len(self._arrays))]
+    def start(self, stream: int, packed: bytes) -> None:
+        """Run one launch with the bytes of its arguments, and note what it does wrong.
+
+        Raises:
+            KernelStopped: threads stopped for something that is no finding.
+        """
+        backend, checked = self._device.backend, self._body.checked
+        arrays = [self._array(number, packed) for number in range(len(self._arrays))]
+        header, start = self._start_without(self._unneeded(arrays, packed))
         with _lock:
             backend.messages(-1)
             check.begin(
                 self._ranges(arrays),
                 prod(self._grid),
                 prod(self._block),
-                self._warp,
-                _log2(self._loaded.code.metadata["checked"].least_shared),
+                self._overload.warp_size,
+                _log2(checked.least_shared),
                 races="race" in self._checks,
                 unwritten="init" in self._checks,
-                keeps=self._loaded.cooperative,
+                keeps=self._body.lowered.cooperative,
                 parallel=processor.threads() > 1,
             )
             try:
-                start(stream, packed)
+                start(stream, header + packed)
                 backend.stream_synchronize(stream)
             except KernelStopped as stopped:
                 if not self._is_found(stopped):
@@ -84,23 +100,60 @@ class CheckedLaunch:
                 for each in found:
                     self._note(each, arrays)
 
+    # ---- what need not be checked -------------------------------------------------------------
+
+    def _unneeded(self, arrays: "list[_Array]", packed: bytes) -> frozenset[int]:
+        """The ranges whose accesses this launch need not check."""
+        known = self._known
+        behind = len(self._arguments)
+        names = known.parameters[-behind:] if behind else ()
+        values = {
+            name: self._integer(number, kind, packed)
+            for number, (name, kind) in enumerate(zip(names, self._arguments, strict=True))
+            if kind in _INTEGERS
+        }
+        extents = [array.extent for array in arrays]
+        overlapping = frozenset(
+            number
+            for number, (low, nbytes) in enumerate(extents)
+            for other, (start, size) in enumerate(extents)
+            if number != other
+            and low < start + size
+            and start < low + nbytes
+            and (number in known.written or other in known.written)
+        )
+        key = tuple(values.values()), overlapping
+        if key not in self._proven:
+            self._proven[key] = known.ranges(values, self._grid, overlapping)
+        return self._proven[key]
+
+    def _integer(self, number: int, kind: str, packed: bytes) -> int:
+        found: int = struct.unpack_from(_INTEGERS[kind], packed, self._offsets[number])[0]
+        return found
+
+    def _start_without(self, ranges: frozenset[int]) -> tuple[bytes, Callable[[int, bytes], None]]:
+        """What launches are started by whose code does not check accesses of some ranges."""
+        if ranges not in self._started:
+            loaded = self._overload.load_checked(self._device, self._block, self._checks, ranges)
+            self._started[ranges] = loaded.prepare(self._configuration)
+        return self._started[ranges]
+
     # ---- its memory -----------------------------------------------------------------------------
 
-    def _array(self, number: int, packed: bytes, header: int) -> "_Array":
+    def _array(self, number: int, packed: bytes) -> "_Array":
         array = self._arrays[number]
-        (address,) = self._read(packed, header, [array.data])
-        shape = self._read(packed, header, array.shape)
-        strides = self._read(packed, header, array.strides)
+        (address,) = self._read(packed, [array.data])
+        shape = self._read(packed, array.shape)
+        strides = self._read(packed, array.strides)
         return _Array(self._names[number], address, shape, strides, array.nbytes)
 
-    def _read(self, packed: bytes, header: int, numbers: Any) -> tuple[int, ...]:
+    def _read(self, packed: bytes, numbers: Any) -> tuple[int, ...]:
         return tuple(
-            struct.unpack_from("=q", packed, header + self._offsets[number])[0]
-            for number in numbers
+            struct.unpack_from("=q", packed, self._offsets[number])[0] for number in numbers
         )
 
     def _ranges(self, arrays: "list[_Array]") -> list[Any]:
-        least = self._loaded.code.metadata["checked"].least
+        least = self._body.checked.least
         races = "race" in self._checks
         return [
             (*array.extent, 0, _log2(least.get(number, 16)), races and number in least)
@@ -111,7 +164,7 @@ class CheckedLaunch:
 
     def _is_found(self, stopped: KernelStopped) -> bool:
         """Whether it is something that is a finding, and no error of the program besides."""
-        fault = self._loaded.code.faults.get(stopped.code)
+        fault = self._faults.get(stopped.code)
         if fault is None:
             return False
         if fault.exception is None and "barrier" in self._checks:
@@ -125,8 +178,8 @@ class CheckedLaunch:
 
     def _note_indices(self) -> None:
         """Note the indices out of bounds that threads have told of."""
-        for number, cells in self._loaded.device.backend.messages(-1)[0]:
-            fault = self._loaded.code.faults.get(-number)
+        for number, cells in self._device.backend.messages(-1)[0]:
+            fault = self._faults.get(-number)
             told = struct.unpack(f"={len(cells) // 8}q", cells)
             if fault is None or fault.exception is not IndexError or len(told) <= 6:
                 continue
@@ -159,7 +212,7 @@ class CheckedLaunch:
             self._findings.add(Finding(BARRIER, message, access, count=count))
 
     def _access(self, site: int, block: int, thread: int) -> Access:
-        at = self._sites[site]
+        at = self._body.checked.sites[site]
         return Access(
             Place(at.file, at.line),
             at.what,
@@ -170,7 +223,7 @@ class CheckedLaunch:
 
     def _element(self, site: int, address: int, arrays: "list[_Array]") -> tuple[str, Index | None]:
         """The name of the array of an access, and which element is there."""
-        at = self._sites[site]
+        at = self._body.checked.sites[site]
         if at.shared or not address:
             return at.array, None
         for array in arrays:

@@ -105,18 +105,11 @@ class Session:
     def checked(
         self,
         overload: Any,
-        loaded: Any,
+        device: Any,
         configuration: Any,
-        header: bytes,
-        start: Callable[[int, bytes], None],
-    ) -> Callable[[int, bytes], None]:
+    ) -> CheckedLaunch:
         """What checked launches of an overload are started by: see `observing.Checker`."""
-        launch = CheckedLaunch(self.findings, self.checks, overload, loaded, configuration)
-
-        def checked(stream: int, packed: bytes) -> None:
-            launch.start(stream, packed, len(header), start)
-
-        return checked
+        return CheckedLaunch(self.findings, self.checks, overload, device, configuration)
 
     def begin(self) -> None:
         """Check what follows.

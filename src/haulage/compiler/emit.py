@@ -16,6 +16,7 @@ from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.bounds.unchecked import unchecked
 from haulage.compiler.checks.instrumentation import Instrumented, instrumented
+from haulage.compiler.checks.unneeded import Unneeded, without
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.definitions import definition_start
@@ -39,7 +40,7 @@ class CPUBody(Body):
     in its arguments."""
 
     # What was put in for checks, once the code is made.
-    _checked: Instrumented | None = None
+    checked: Instrumented | None = None
 
     @cached_property
     def _cleaned(self) -> dict[tuple[str, tuple[str, ...]], str]:
@@ -59,10 +60,19 @@ class CPUBody(Body):
 
     def _instrument(self, module: Any) -> Any:
         """The module with calls of what checks it while it runs."""
+        self.checked = instrumented(module, self.target, self._ranges, self._options.checks)
+        return llvm.parse(self.checked.text)
+
+    @property
+    def _ranges(self) -> list[int]:
+        """The parameters that are addresses of arrays, counted from the last one."""
         behind = len(self.lowered.arguments)
-        arrays = [array.data - behind for array in self.lowered.arrays]
-        self._checked = instrumented(module, self.target, arrays, self._options.checks)
-        return llvm.parse(self._checked.text)
+        return [array.data - behind for array in self.lowered.arrays]
+
+    def unneeded(self, block: tuple[int, int, int]) -> Unneeded:
+        """Which checks of checked code launches need not make, for blocks of one size."""
+        with llvm.LOCK:
+            return Unneeded(self.cleaned(), self._ranges, block)
 
     def _inlined(self) -> tuple[str, str]:
         try:
@@ -72,6 +82,8 @@ class CPUBody(Body):
 
     def _make(self, block: tuple[int, int, int], way: str, version: str) -> Code:
         cooperative, target = self.lowered.cooperative, self.target
+        # Versions of checked code are for other things.
+        made_for = versions.GENERAL if self._options.checks else version
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
         if self._options.checks:
@@ -82,7 +94,9 @@ class CPUBody(Body):
 
         with llvm.LOCK:
             try:
-                general = self.cleaned(version)
+                general = self.cleaned(made_for)
+                if self._options.checks and version != versions.GENERAL:
+                    general = without(general, target, {int(each) for each in version.split(",")})
                 bodies, stage, choosing = [general], "", ""
                 if self._options.names_threads:
                     proven = unchecked(general, target, block)
@@ -90,7 +104,7 @@ class CPUBody(Body):
                         bodies, stage, choosing = [proven.text, general], "bounds", proven.entry
                 every = [made(text, off) for text in bodies]
                 promotable = () if stage or self._options.checks else every[0].promotable
-                promoted = self.cleaned(version, promotable)
+                promoted = self.cleaned(made_for, promotable) if promotable else general
                 if promoted != general and not stage:
                     bodies, stage, choosing = [promoted, general], "disjoint", every[0].choosing
                     every.insert(0, made(promoted, off))
@@ -134,8 +148,8 @@ class CPUBody(Body):
                 "strategy": blocks.strategy,
                 "regions": blocks.regions,
                 "order": blocks.order,
-                "unit_strides": versions.unit_strides(self.lowered, version),
-                "nonnegative": versions.nonnegative(self.lowered, version),
+                "unit_strides": versions.unit_strides(self.lowered, made_for),
+                "nonnegative": versions.nonnegative(self.lowered, made_for),
                 "disjoint": stage == "disjoint",
                 "shared_bytes": max(each.shared_bytes for each in every),
                 "local_bytes": max(each.local_bytes for each in every),
@@ -147,7 +161,6 @@ class CPUBody(Body):
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
                 "names_threads": self._options.names_threads,
-                "checked": self._checked,
             },
             faults=self.lowered.faults,
             prints=self.lowered.prints,

@@ -104,16 +104,29 @@ class Overload:
             loaded = self._loaded(place, (bounded, 1, 1), _THREADS)
         return loaded
 
-    def load_checked(self, place: Device, block: Dims, checks: frozenset[str]) -> Loaded:
-        """Code of the CPU device that checks what its threads do."""
-        key = place, block, config.thread_way(), checks
+    def load_checked(
+        self, place: Device, block: Dims, checks: frozenset[str], unneeded: frozenset[int]
+    ) -> Loaded:
+        """Code of the CPU device that checks what its threads do, but not in ranges of memory where
+        that is `unneeded`."""
+        way = config.thread_way()
+        version = ",".join(map(str, sorted(unneeded))) if unneeded else GENERAL
+        key = place, block, way, checks, version
         with self._lock:
             if key not in self._checked:
-                if checks not in self._checked_bodies:
-                    self._checked_bodies[checks] = self._body_for(place.code_for, checks)
-                code = self._checked_bodies[checks].code(block, config.thread_way(), GENERAL)
+                code = self._checked_body(place, checks).code(block, way, version)
                 self._checked[key] = Loaded(place, code)
             return self._checked[key]
+
+    def checked_body(self, place: Device, checks: frozenset[str]) -> Any:
+        """The kernel as it is compiled with checks: a `CPUBody`."""
+        with self._lock:
+            return self._checked_body(place, checks)
+
+    def _checked_body(self, place: Device, checks: frozenset[str]) -> Any:
+        if checks not in self._checked_bodies:
+            self._checked_bodies[checks] = self._body_for(place.code_for, checks)
+        return self._checked_bodies[checks]
 
     def _version(self, traits: Sequence[str]) -> str:
         """The version of the code for what a launch found in its arguments.
@@ -189,11 +202,6 @@ class Overload:
     # As Numba's kernels call them.
     _type_annotation = type_annotation
     _codelibrary = library
-
-    @property
-    def lowered(self) -> Any:
-        """What the front end made of it."""
-        return self.body.lowered
 
     @property
     def warp_size(self) -> int:

@@ -40,7 +40,7 @@ _DECLARED = {
     "haulage_check_fence": ("void", "ptr captures(none), i64"),
 }
 # What makes an address of others.
-_DERIVED = ("getelementptr", "bitcast", "addrspacecast", "freeze", "phi", "select")
+_DERIVED = ("getelementptr", "bitcast", "addrspacecast", "freeze")
 # Kinds of memory.
 _PRIVATE, _SHARED, _OTHER = "private", "shared", "other"
 _NOWHERE = Location("", 0, "")
@@ -72,8 +72,7 @@ def instrumented(
     addresses of arrays: these are the ranges of a launch. Of `checks`, "race" and "init" need the
     accesses, "race" and "barrier" the barriers.
     """
-    llvm.run_passes(module, target, "always_inliner", "sroa", "instruction_combine", "sroa")
-    llvm.run_passes(module, target, "lower_switch", "instruction_namer")
+    llvm.run_passes(module, target, "always_inliner", "sroa", "instruction_namer")
     text = without_records(str(module))
     function = reader.read(text, KERNEL)
     ranges = {function.parameters[at].name: number for number, at in enumerate(arrays)}
@@ -245,21 +244,20 @@ class _Instrumentation:
 
     def _roots_of(self, name: str) -> frozenset[str]:
         """What an address is made of: parameters, allocas, calls, and what else is no address."""
-        found, waiting, seen = set(), [name], set()
+        found, seen = set(), set()
+        # A value, and the place in it where it is a structure.
+        waiting: list[tuple[str, tuple[int, ...]]] = [(name, ())]
         while waiting:
-            value = waiting.pop()
-            if value in seen:
+            value, place = waiting.pop()
+            if (value, place) in seen:
                 continue
-            seen.add(value)
+            seen.add((value, place))
             item = self._items.get(value)
-            if item is None or item.opcode not in _DERIVED:
+            inside = None if item is None else _made_of(item, place)
+            if inside is None:
                 found.add(value)
-            elif item.opcode == "phi":
-                waiting += [operand.text for operand in item.operands]
-            elif item.opcode == "select":
-                waiting += [operand.text for operand in item.operands[1:]]
             else:
-                waiting.append(item.operands[0].text)
+                waiting += inside
         return frozenset(found)
 
     def _kind(self, root: str) -> str:
@@ -275,3 +273,21 @@ class _Instrumentation:
 
     def _parameters(self) -> frozenset[str]:
         return frozenset(each.name for each in self.function.parameters[1:])
+
+
+def _made_of(item: Instruction, place: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]] | None:
+    """The values that an address, or one at a place of a structure, is one of; None: it is none of
+    others."""
+    operands = [operand.text for operand in item.operands]
+    if item.opcode == "extractvalue":
+        return [(operands[0], (*item.indices, *place))]
+    if item.opcode == "insertvalue":
+        count = len(item.indices)
+        if place[:count] == item.indices:
+            return [(operands[1], place[count:])]
+        return [(operands[0], place)]
+    if item.opcode == "phi":
+        return [(value, place) for value in operands]
+    if item.opcode == "select":
+        return [(value, place) for value in operands[1:]]
+    return [(operands[0], place)] if item.opcode in _DERIVED else None

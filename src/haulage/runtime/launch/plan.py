@@ -130,13 +130,12 @@ class LaunchPlan(PlanBase):
         overload = kernel.overload_for(device.code_for, keys)
         checker = self._checker
         if checker is not None and device.properties.code_per_block:
-            loaded = overload.load_checked(device, configuration.block, checker.checks)
+            checked = checker.checked(overload, device, configuration)
+            self._captured, header, self._start = checked.captured, b"", checked.start
         else:
             loaded = overload.load(device, configuration.block, [kind.trait for kind in each])
-        self._captured = loaded.captured
-        header, self._start = loaded.prepare(configuration)
-        if checker is not None and device.properties.code_per_block:
-            self._start = checker.checked(overload, loaded, configuration, header, self._start)
+            self._captured = loaded.captured
+            header, self._start = loaded.prepare(configuration)
         self._block = Block(header, overload.keys, keys)
         self._packer, self._conversions = self._block.packer, self._block.conversions
         self._moving = _moving(each, kinds, overload) if _numbers(each, MOVING) else []

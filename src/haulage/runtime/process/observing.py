@@ -90,6 +90,20 @@ class Watcher(Protocol):
         ...
 
 
+class CheckedLaunch(Protocol):
+    """Launches that are checked.
+
+    Attributes:
+        captured: arrays of the device that the code has the addresses of.
+    """
+
+    captured: tuple[Any, ...]
+
+    def start(self, stream: int, packed: bytes) -> None:
+        """Start one in the stream with this handle, with the bytes of its arguments."""
+        ...
+
+
 class Checker(Protocol):
     """By whom kernels are launched with checks."""
 
@@ -101,13 +115,10 @@ class Checker(Protocol):
     def checked(
         self,
         overload: Any,
-        loaded: Any,
+        device: "Device",
         configuration: Any,
-        header: bytes,
-        start: Callable[[int, bytes], None],
-    ) -> Callable[[int, bytes], None]:
-        """What launches of an overload are started by, whose code was `loaded` with the checks; it
-        is called as `start` is, with bytes that begin with `header`."""
+    ) -> "CheckedLaunch":
+        """What launches of an overload on the CPU device are started by."""
         ...
 
 

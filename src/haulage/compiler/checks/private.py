@@ -1,0 +1,342 @@
+"""Proves that no two threads of a launch access a common byte of an array.
+
+What is added to the array's address is a sum of products: numbers that the launch knows times the
+indices of the thread and the block, and times the iterations of loops. These are its digits, if
+each number is larger than all that the smaller ones come to; then threads that differ in an index
+differ in a digit, in whatever iterations they are. Digits are limited by the conditions on the way
+to an access: of `row * n + column` the column is one where `column < n`. Where a kernel takes a
+number apart by divisions, `i // n` and `i % n`, these are digits of `i`.
+
+That numbers are the digits of a mixed radix is how LLVM and Polly find out that accesses of
+linearised arrays are those of different elements (Grosser et al., "Optimistic Delinearization of
+Parametrically Sized Arrays", ICS 2015); here it is decided with the numbers of one launch. What it
+does not prove is checked as the kernel runs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import inf
+
+from haulage.compiler.bounds.enumerated import evaluated
+from haulage.compiler.bounds.inequalities import Inequalities, is_iteration, operand_of
+from haulage.compiler.simt.analysis import AXES
+from haulage.compiler.simt.analysis.affine import AffineForms, Form, Symbol
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.ir.model import Operand
+
+_MOST_ROUNDS = 4
+OF_THREAD = tuple(f"%threadIdx.{axis}" for axis in AXES)
+OF_BLOCK = tuple(f"%blockIdx.{axis}" for axis in AXES)
+
+Limits = dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A constant, and what indices and iterations, by their names, are multiplied by."""
+
+    constant: int
+    factors: Mapping[str, int]
+
+    def at(self, limits: Limits) -> "Sum":
+        """With the numbers in place of what is only one number."""
+        fixed = {n for n in self.factors if n in limits and limits[n][0] == limits[n][1]}
+        constant = self.constant + sum(int(self.factors[n] * limits[n][0]) for n in fixed)
+        return Sum(constant, {n: f for n, f in self.factors.items() if n not in fixed})
+
+
+@dataclass(frozen=True)
+class Digit:
+    """What of a sum, which is not below 0, is left modulo `high`, divided by `low`."""
+
+    whole: Sum
+    low: int
+    high: float
+
+
+@dataclass(frozen=True)
+class Access:
+    """What is added to the array's address, the bytes of the access, and the block it is in."""
+
+    offset: Sum
+    nbytes: int
+    label: str
+
+
+class Launch:
+    """A kernel with the numbers of one launch.
+
+    Args:
+        inequalities: what holds in the kernel.
+        values: the integers among its parameters, by their names.
+        grid, block: the sizes.
+    """
+
+    def __init__(
+        self,
+        inequalities: Inequalities,
+        values: Mapping[str, int],
+        grid: Sequence[int],
+        block: Sequence[int],
+    ) -> None:
+        self._inequalities, self._analyses = inequalities, inequalities.analyses
+        sizes = {
+            f"%{of}.{axis}": size
+            for of, each in (("blockDim", block), ("gridDim", grid))
+            for axis, size in zip(AXES, each, strict=True)
+        }
+        self._values = {**values, **sizes}
+        indices = zip((*OF_THREAD, *OF_BLOCK), (*block, *grid), strict=True)
+        self._ends = {name: size - 1 for name, size in indices}
+        ranges = self._analyses.get(ValueRanges)
+        self._forms = AffineForms(self._analyses.items, ranges=ranges, wraparound=False)
+        self._counts: dict[str, Symbol] = {}
+        self._digits: dict[str, Digit] = {}
+        self._at: dict[str, tuple[list[Sum], Limits]] = {}
+
+    # ---- numbers --------------------------------------------------------------------------------
+
+    def offset(self, pointer: Operand, base: str) -> Sum | None:
+        """What is added to the address `base` to make another one; None if that is not known."""
+        found = self._sum(self._forms.of(pointer))
+        if found is None or found.factors.get(base) != 1:
+            return None
+        others = {name: factor for name, factor in found.factors.items() if name != base}
+        named = (self._ends, self._counts, self._digits)
+        known = all(any(name in each for each in named) for name in others)
+        return Sum(found.constant, others) if known else None
+
+    def _sum(self, form: Form) -> Sum | None:
+        """A form with the launch's numbers; None if there are products of what is none."""
+        for _ in range(_MOST_ROUNDS):
+            known = {each: self._inequalities.counted(each) for each in form.symbols}
+            counted = {each: found.value.form for each, found in known.items() if found}
+            if not counted:
+                break
+            form = Form(form.replaced(counted).monomials)
+        constant, factors = 0, dict[str, int]()
+        for monomial, times in form.monomials.items():
+            left = []
+            for each in monomial:
+                number = self._number(each)
+                if number is None:
+                    left.append(each)
+                else:
+                    times *= number
+            if len(left) > 1:
+                return None
+            if not left:
+                constant += times
+            elif times:
+                name = self._digit(left[0]) or left[0].value
+                if is_iteration(left[0]):
+                    self._counts[name] = left[0]
+                factors[name] = factors.get(name, 0) + times
+        return Sum(constant, {name: factor for name, factor in factors.items() if factor})
+
+    def _number(self, each: Symbol) -> int | None:
+        if is_iteration(each) or each.value in self._ends or each.type == "ptr":
+            return None
+        return evaluated(self._analyses, operand_of(each), self._values)
+
+    def _digit(self, each: Symbol) -> str | None:
+        """The name of the digit that a quotient or a remainder is."""
+        item = self._analyses.items.get(each.value)
+        if item is None or item.opcode not in _DIVISIONS or len(item.operands) != 2:
+            return None
+        number = evaluated(self._analyses, item.operands[1], self._values)
+        if number is None or number < 0:
+            return None
+        is_quotient, divisor = _DIVISIONS[item.opcode](number)
+        whole = self._sum(self._forms.of(item.operands[0])) if divisor else None
+        nonnegative = self._analyses.get(ValueRanges).is_nonnegative(item.operands[0].text)
+        if whole is None or not whole.factors or not nonnegative:
+            return None
+        (name, factor), *others = whole.factors.items()
+        digit = Digit(whole, 1, inf)
+        if name in self._digits and factor == 1 and not others and not whole.constant:
+            digit = self._digits[name]
+        if digit.high != inf and digit.high // digit.low % divisor:
+            return None
+        if is_quotient:
+            digit = Digit(digit.whole, digit.low * divisor, digit.high)
+        else:
+            digit = Digit(digit.whole, digit.low, digit.low * divisor)
+        for known, other in self._digits.items():
+            if other == digit:
+                return known
+        made = f"digit {len(self._digits)}"
+        self._digits[made] = digit
+        return made
+
+    # ---- conditions -----------------------------------------------------------------------------
+
+    def _known_at(self, label: str) -> tuple[list[Sum], Limits]:
+        """What is not below 0 in a block, and between which numbers indices and iterations are."""
+        if (
+            label not in self._at
+            or not (self._counts.keys() | self._digits.keys()) <= self._at[label][1].keys()
+        ):
+            found = [self._sum(form) for form in self._inequalities.at(label)]
+            known = [each for each in found if each is not None]
+            limits: Limits = {name: (0, end) for name, end in self._ends.items()}
+            limits |= dict.fromkeys((*self._counts, *self._digits), (0, inf))
+            for _ in range(_MOST_ROUNDS):
+                for each in known:
+                    _limit(limits, each)
+                for name, count in self._counts.items():
+                    self._limit_iterations(limits, name, count)
+            fixed = [each.at(limits) for each in known]
+            for name, digit in self._digits.items():
+                most = digit.high - 1
+                if digit.high == inf:
+                    most = digit.whole.constant + _most(digit.whole.factors, fixed, limits)
+                limits[name] = 0, min(limits[name][1], most // digit.low)
+            self._at[label] = [each.at(limits) for each in known if each.factors], limits
+        return self._at[label]
+
+    def _limit_iterations(self, limits: Limits, name: str, count: Symbol) -> None:
+        """Draw from what holds where a loop goes on how many iterations it has."""
+        for form, _ in self._inequalities.repeated(self._inequalities.loop_of(count)):
+            found = self._sum(form)
+            if found is not None and found.factors.get(name, 0) < 0:
+                # It held in the iteration before, if there was one.
+                before = Sum(found.constant - found.factors[name], found.factors)
+                _limit(limits, before, only=name, least=0)
+
+    # ---- the proof ------------------------------------------------------------------------------
+
+    def separates(self, accesses: Sequence[Access], indices: Iterable[str]) -> bool:
+        """Whether threads that differ in some of `indices` never access a common byte."""
+        here = [_Here(each, *self._known_at(each.label)) for each in accesses]
+        wanted = [
+            name
+            for name in indices
+            if len({each.limits[name] for each in here}) > 1 or not here[0].is_fixed(name)
+        ]
+        digits = {name for each in here for name in each.offset.factors if name in self._digits}
+        whole = [self._digits[name].whole for name in digits]
+        covered = {name for each in whole for name in each.factors if name in wanted}
+        if not all(self._is_taken_apart(each, digits, accesses, covered) for each in whole):
+            return False
+        wanted = [*(name for name in wanted if name not in covered), *digits]
+        for name in (*wanted, *covered):
+            factors = {each.offset.factors.get(name, 0) for each in here}
+            if len(factors) != 1 or (0 in factors) != (name in covered):
+                return False
+        loops = {
+            abs(factor)
+            for each in here
+            for name, factor in each.offset.factors.items()
+            if name not in wanted
+        }
+        radices = {abs(here[0].offset.factors[name]): name for name in wanted}
+        if len(radices) < len(wanted) or loops & radices.keys():
+            return False
+        for each in here:
+            each.begin(sorted(loops, reverse=True))
+        for radix in sorted(loops | radices.keys()):
+            low, high = min(each.low for each in here), max(each.high for each in here)
+            if radix <= high - low or low < 0:
+                return False
+            for each in here:
+                each.add(radix)
+        return min(each.low for each in here) >= 0
+
+    def _is_taken_apart(
+        self, whole: Sum, names: Set[str], accesses: Sequence[Access], indices: Set[str]
+    ) -> bool:
+        """Whether some digits are all those of a sum, which is another one for threads that differ
+        in those of `indices` that are in it."""
+        digits = sorted(
+            (each for name in names if (each := self._digits[name]).whole == whole),
+            key=lambda each: each.low,
+        )
+        ends = [1, *(each.high for each in digits)]
+        if ends != [*(each.low for each in digits), inf]:
+            return False
+        parts = [Access(whole, 1, each.label) for each in accesses]
+        return self.separates(parts, [name for name in indices if name in whole.factors])
+
+
+class _Here:
+    """An access, and what the sum of its smaller digits comes to."""
+
+    def __init__(self, access: Access, known: list[Sum], limits: Limits) -> None:
+        self._known, self.limits, self._nbytes = known, limits, access.nbytes
+        self.offset = access.offset.at(limits)
+        self._added: dict[str, int] = {}
+        self._more: dict[int, int] = {}
+        self.low: float = 0
+        self.high: float = 0
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether an index is one number only for the threads that make the access."""
+        low, high = self.limits[name]
+        return low == high
+
+    def begin(self, loops: Sequence[int]) -> None:
+        """Begin with the constant, without what iterations may add as well."""
+        rest = self.offset.constant
+        for radix in loops:
+            self._more[radix], rest = divmod(rest, radix)
+        self.low, self.high = rest, rest + self._nbytes - 1
+
+    def add(self, radix: int) -> None:
+        """Add the digits with a radix."""
+        more = self._more.get(radix, 0) * radix
+        low, high = self.low + more, self.high + more
+        for name, factor in self.offset.factors.items():
+            if abs(factor) == radix:
+                ends = [factor * end if end else 0 for end in self.limits[name]]
+                low, high = low + min(ends), high + max(ends)
+                self._added[name] = factor
+        most = _most(self._added, self._known, self.limits)
+        self.low, self.high = low, min(high, most + self.offset.constant + self._nbytes - 1)
+
+
+def _most(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> float:
+    """What a sum comes to at most, as conditions say of some of its parts together."""
+    left, most = dict(factors), 0.0
+    for each in known:
+        if not each.factors or not each.factors.keys() <= left.keys():
+            continue
+        name = next(iter(each.factors))
+        ratio = -left[name] / each.factors[name]
+        if ratio > 0 and all(left[n] == -f * ratio for n, f in each.factors.items()):
+            most += each.constant * ratio
+            left = {n: f for n, f in left.items() if n not in each.factors}
+    ends = [[f * end if end else 0 for end in limits[name]] for name, f in left.items()]
+    return most + sum(map(max, ends))
+
+
+_DIVISIONS: dict[str, Callable[[int], tuple[bool, int]]] = {
+    "udiv": lambda number: (True, number),
+    "sdiv": lambda number: (True, number),
+    "lshr": lambda number: (True, 1 << number),
+    "ashr": lambda number: (True, 1 << number),
+    "urem": lambda number: (False, number),
+    "srem": lambda number: (False, number),
+    # Modulo a power of two.
+    "and": lambda number: (False, 0 if number & (number + 1) else number + 1),
+}
+
+
+def _limit(limits: Limits, known: Sum, only: str = "", least: float = -inf) -> None:
+    """Draw from what is not below 0 the limits of what is in it."""
+    for name, factor in known.factors.items():
+        if name not in limits or (only and name != only):
+            continue
+        others: float = known.constant
+        for other, times in known.factors.items():
+            if other != name:
+                ends = limits.get(other, (-inf, inf))
+                others += max(times * end if end else 0 for end in ends)
+        if others == inf:
+            continue
+        low, high = limits[name]
+        if factor < 0:
+            high = min(high, max(others // -factor, least))
+        else:
+            low = max(low, -(others // factor))
+        limits[name] = low, high
