@@ -347,6 +347,7 @@ def test_a_test_fails_in_which_something_is_found(checked, tmp_path, words):
     assert "test_it.py:3 and test_it.py:5 in kernel k\n" in done.stdout
     assert "pytest_plugin.py" not in done.stdout
     assert "of a child" in done.stdout
+    assert "test_that_races - Failed: race in kernel k at test_it.py:3" in done.stdout
     assert "expects findings that were not made: race" in done.stdout
     assert "write only='race', and not 'race' alone" in done.stdout
     assert "no kind of finding 'rcae'. Did you mean 'race'?" in done.stdout

@@ -80,7 +80,7 @@ class check(Sequence[Finding]):
         if error is not None or not len(self):
             return
         if self._raises:
-            failure = CheckFailed(f"\n{self}")
+            failure = CheckFailed(f"{report.headline(self.result)}\n\n{self}")
             failure.findings = tuple(self)
             raise failure
         self._show()

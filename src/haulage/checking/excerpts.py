@@ -14,7 +14,8 @@ AROUND = 2
 # Source text by file, for files that only the process of the program can read.
 Sources = Mapping[str, Mapping[int, str]]
 
-_WRITES = ("write", "fill", "free")
+# What is done by a subscript that is assigned to, and by one that is not.
+_CONTEXTS = {"write": ast.Store, "read": ast.Load}
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def _nodes(tree: ast.AST, what: str, array: str) -> list[ast.expr]:
     if what.startswith("atomic"):
         return [each for each in calls if each.args and ast.unparse(each.args[0]) == array]
     both = {id(each.target) for each in ast.walk(tree) if isinstance(each, ast.AugAssign)}
-    kind = ast.Store if what.startswith(_WRITES) else ast.Load
+    kind = _CONTEXTS.get(what, ast.expr_context)
     every: list[ast.expr] = [
         each
         for each in ast.walk(tree)

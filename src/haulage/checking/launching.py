@@ -25,6 +25,7 @@ from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
 from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.faults import translate
 from haulage.runtime.launch.loaded import Configuration
 
 # Types of arguments that are integers, as `struct` reads them.
@@ -92,7 +93,7 @@ class CheckedLaunch:
                 backend.stream_synchronize(stream)
             except KernelStopped as stopped:
                 if not self._is_found(stopped):
-                    raise
+                    raise translate(stopped) from None
             finally:
                 accesses, found = check.end()
                 self._findings.checked(accesses)

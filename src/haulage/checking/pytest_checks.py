@@ -197,7 +197,7 @@ class Checks:
         if not result.findings:
             return ""
         self._tally.add(result.findings)
-        return report.pages(result)
+        return f"{report.headline(result)}\n\n{report.pages(result)}"
 
     def _result(self, findings: Findings) -> Result:
         own = list(findings)

@@ -51,6 +51,15 @@ def pages(result: Result, paint: Paint = plain) -> str:
     return "\n".join(lines).rstrip()
 
 
+def headline(result: Result) -> str:
+    """The first finding and the number of the others, in one line."""
+    first, *others = result.findings
+    place, kernel = first.access.place, first.access.kernel
+    words = first.kind + (f" in kernel {kernel}" if kernel else "")
+    words += f" at {_place(place)}" if place else ""
+    return words + (f", and {counted(len(others), 'more finding')}" if others else "")
+
+
 def figures(result: Result, paint: Paint = plain) -> str:
     """One line: what was found, and how much was checked."""
     kinds: dict[str, int] = {}
@@ -87,7 +96,7 @@ def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
     lines = [paint(finding.message, "title")]
     lines += [f"  {each}" for each in _places(finding, result, paint)]
     if finding.same_value:
-        lines.append("  both write the same value, so that what is there in the end is the same")
+        lines.append("  each time both wrote the same value")
     if finding.allocated is not None:
         what = finding.array or "the memory"
         lines.append(f"  {what} was allocated at {paint(_place(finding.allocated), 'place')}")
@@ -102,14 +111,14 @@ def _places(finding: Finding, result: Result, paint: Paint) -> list[str]:
     lines = []
     for file, group in _by_file(accesses):
         marks = [
-            Mark(each.place.line, each.what, finding.array, said(each))
+            Mark(each.place.line, each.what, finding.array, said(each, finding))
             for each in group
             if each.place is not None
         ]
         parts = excerpts(file, marks, result.sources) if file else []
         lines.append(f"{paint('-->', 'quiet')} {paint(_heading(group), 'place')}")
         if not parts:
-            lines += [f"  {said(each)}" for each in group]
+            lines += [f"  {said(each, finding)}" for each in group]
         for number, part in enumerate(parts):
             lines += [paint("  ...", "quiet")] if number else []
             lines += [f"  {_painted(line, paint)}" for line in part]
@@ -141,9 +150,11 @@ def _by_file(accesses: list[Access]) -> Iterable[tuple[str, list[Access]]]:
     return found.items()
 
 
-def said(access: Access) -> str:
-    """What was done, and by which thread."""
+def said(access: Access, finding: Finding) -> str:
+    """What was done, to which element, and by which thread."""
     words = access.what
+    if finding.array and finding.index is not None:
+        words += f" of {finding.array}[{', '.join(map(str, finding.index))}]"
     if access.thread is not None:
         words += f" by thread {_index(access.thread)}"
     if access.block is not None:

@@ -90,11 +90,13 @@ def _result(
     finding: Finding, result: Result, root: str, number: int, fingerprint: str
 ) -> dict[str, Any]:
     access = finding.access
-    text = f"{finding.message} ({said(access)}"
-    text += f"; {said(finding.other)} [there](1))" if finding.other else ")"
+    text = f"{finding.message} ({said(access, finding)}"
+    text += f"; {said(finding.other, finding)} [there](1))" if finding.other else ")"
     related = []
     if finding.other and finding.other.place:
-        related.append(_location(finding.other, finding, result, root, said(finding.other)))
+        related.append(
+            _location(finding.other, finding, result, root, said(finding.other, finding))
+        )
     else:
         text = text.replace(" [there](1)", "")
     if finding.allocated is not None:

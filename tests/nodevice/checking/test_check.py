@@ -45,6 +45,8 @@ def test_a_block_with_findings_fails_with_the_report(capsys):
         block("race", "bounds")
     assert kinds(failed.value.findings) == ["bounds", "race"]
     text = str(failed.value)
+    assert text.startswith("bounds in kernel k at ")
+    assert "test_check.py:6, and 1 more finding\n\nbounds: an index" in text
     assert "haulage check: 2 findings (1 bounds, 1 race); 2 launches and 20 accesses" in text
     assert isinstance(failed.value, AssertionError)
     assert capsys.readouterr() == ("", "")
@@ -196,3 +198,16 @@ def test_findings_that_a_file_covers_are_counted_only(tmp_path):
             assert made.suppressed == 1
         assert (len(made), made.suppressed) == (0, 1)
         assert "covers nothing" not in str(made)
+
+
+def test_what_is_not_checked_is_the_error_that_it_is_without():
+    from haulage import cuda
+
+    @cuda.jit
+    def half(x):
+        if cuda.threadIdx.x < 32:
+            cuda.syncthreads()
+        x[cuda.threadIdx.x] = 1
+
+    with pytest.raises(haulage.errors.BarrierError, match="half"), haulage.check(only="race"):
+        half[1, 64](cuda.device_array(64))

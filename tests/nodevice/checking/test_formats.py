@@ -191,11 +191,11 @@ def test_a_result_has_its_lines_below_the_repository(repository):
     other, allocated = result["relatedLocations"]
     assert (other["id"], allocated["id"]) == (1, 2)
     assert other["physicalLocation"]["region"]["startLine"] == 1
-    assert other["message"]["text"] == "read by thread (3,0,0) in block (0,0,0)"
+    assert other["message"]["text"] == "read of a[4, 5] by thread (3,0,0) in block (0,0,0)"
     assert allocated["physicalLocation"]["region"]["startLine"] == 3
     assert result["message"]["text"] == (
-        "a race (write by thread (2,0,0) in block (1,0,0); "
-        "read by thread (3,0,0) in block (0,0,0) [there](1))"
+        "a race (write of a[4, 5] by thread (2,0,0) in block (1,0,0); "
+        "read of a[4, 5] by thread (3,0,0) in block (0,0,0) [there](1))"
     )
     assert result["level"] == "error"
     assert result["occurrenceCount"] == 9

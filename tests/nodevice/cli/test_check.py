@@ -12,6 +12,70 @@ from haulage.cli import main
 from support.commands import written
 from support.findings import program
 
+# One of each mistake that a kernel can make.
+KERNELS = """
+import numpy as np
+from numba import cuda, float32
+
+@cuda.jit
+def blur(x, out):
+    tile = cuda.shared.array(64, float32)
+    i = cuda.threadIdx.x
+    tile[i] = x[i]
+    if 0 < i < 63:
+        out[i] = tile[i - 1]
+
+@cuda.jit
+def too_far(out):
+    i = cuda.grid(1)
+    out[i] = i
+
+@cuda.jit
+def half(x):
+    if cuda.threadIdx.x < 32:
+        cuda.syncthreads()
+    x[cuda.threadIdx.x] = 1
+
+@cuda.jit
+def unwritten(x):
+    rest = cuda.shared.array(64, float32)
+    i = cuda.threadIdx.x
+    x[i] = rest[i]
+
+@cuda.jit
+def flag(x, any_positive):
+    if x[cuda.grid(1)] > 0:
+        any_positive[0] = 1
+
+@cuda.jit
+def right(x, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = 2 * x[i]
+
+def test_it():
+    x = cuda.to_device(np.ones(64, np.float32))
+    out = cuda.to_device(np.zeros(64, np.float32))
+    right[2, 64](x, out)
+    blur[1, 64](x, out)
+    too_far[3, 32](out)
+    half[1, 64](x)
+    unwritten[1, 64](out)
+    flag[1, 64](x, out)
+    assert out.copy_to_host()[0] == 1
+
+if __name__ == "__main__":
+    test_it()
+"""
+# Kind, kernel, array, text of the line, and of the other one; and whether they wrote the same.
+MISTAKES = [
+    ("bounds", "too_far", "out", "out[i] = i", None, False),
+    ("race", "blur", "tile", "out[i] = tile[i - 1]", "tile[i] = x[i]", False),
+    ("race", "flag", "any_positive", "any_positive[0] = 1", "any_positive[0] = 1", True),
+    ("uninitialized", "unwritten", "rest", "x[i] = rest[i]", None, False),
+    ("barrier", "half", "", "cuda.syncthreads()", None, False),
+]
+
 
 def check(*words, cwd, **options):
     """`haulage check WORDS` in a folder."""
@@ -221,3 +285,88 @@ def test_its_help_says_what_it_is_for(capsys):
     assert "with each access of its kernels checked" in text
     for option in ("--only", "--json", "--sarif", "--suppressions", "-m MODULE", "racecheck"):
         assert option in text
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """What comes of checking the kernels: the process, the JSON and the SARIF."""
+    folder = tmp_path_factory.mktemp("kernels")
+    file = written(folder / "kernels.py", KERNELS)
+    words = ["-W", "ignore", "-m", "haulage", "check", "--only", "bounds,race,init,barrier"]
+    words += ["--json", "out.json", "--sarif", "out.sarif", file]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    data, sarif = (json.loads((folder / f"out.{form}").read_text()) for form in ("json", "sarif"))
+    return done, data, sarif
+
+
+def line_at(found):
+    return KERNELS.split("\n")[found["line"] - 1].strip() if found else None
+
+
+def test_each_mistake_of_kernels_is_found_at_its_lines_and_nothing_else(kernels):
+    done, data, _ = kernels
+    assert done.returncode == 1
+    found = [
+        (
+            *(each[key] for key in ("kind", "kernel", "array")),
+            line_at(each),
+            line_at(each["other"]),
+            each["same_value"],
+        )
+        for each in data["findings"]
+    ]
+    assert found == MISTAKES
+    assert data["launches"] == 6
+    assert data["accesses"] > 500
+
+
+def test_the_report_marks_the_lines(kernels):
+    done, _, _ = kernels
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    read = next(n for n, line in enumerate(lines) if "| " in line and "tile[i - 1]" in line)
+    marked = lines[read + 1]
+    assert marked.index("^^^^^^^^^^^ read") == lines[read].index("tile[i - 1]")
+    assert "write by thread" in lines[lines.index("     9 |     tile[i] = x[i]") + 1]
+    assert last(done).startswith(
+        "haulage check: 5 findings (1 bounds, 2 race, 1 uninitialized, 1 barrier); 6 launches and "
+    )
+    assert "right" not in done.stderr
+
+
+def test_sarif_has_the_same_findings(kernels):
+    _, data, sarif = kernels
+    results = sarif["runs"][0]["results"]
+    regions = [each["locations"][0]["physicalLocation"]["region"] for each in results]
+    assert [each["ruleId"] for each in results] == [each["kind"] for each in data["findings"]]
+    assert [each["startLine"] for each in regions] == [each["line"] for each in data["findings"]]
+
+
+def test_a_test_with_such_kernels_fails_and_says_why(tmp_path):
+    file = written(tmp_path / "test_kernels.py", KERNELS)
+    words = ["-m", "pytest", "-p", "haulage.pytest_plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, *words, "-W", "ignore", "--haulage-check=race,bounds,barrier", str(file)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "test_it - Failed: bounds in kernel too_far" in done.stdout
+    assert "any_positive[0] = 1\n" in done.stdout
+    assert (
+        "haulage check: 4 findings (1 bounds, 2 race, 1 barrier) in 1 test; 6 launches"
+        in done.stdout
+    )
