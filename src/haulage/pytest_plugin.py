@@ -26,7 +26,7 @@ _MARKER_HELP = (
     "haulage_check(only='race,bounds', expect='race', off=True): with --haulage-check, makes only "
     "these checks in the test, lets it pass only if such findings are made, or makes no checks"
 )
-_checks_key = pytest.StashKey[frozenset[str]]()
+_checks_key = pytest.StashKey[str]()
 
 # What is to be undone or told, of a run that began Haulage.
 _told_key = pytest.StashKey[list[str]]()
@@ -94,7 +94,8 @@ def pytest_load_initial_conftests(
     wanted = options.haulage_device
     checks = options.haulage_check or early_config.getini("haulage_check")
     if checks:
-        early_config.stash[_checks_key] = _checks(checks)
+        _checks(checks)
+        early_config.stash[_checks_key] = checks
         wanted = wanted or os.environ.get(_DEVICE) or "cpu"
         if wanted.partition(":")[0] != "cpu":
             raise pytest.UsageError(
@@ -133,7 +134,9 @@ def pytest_configure(config: pytest.Config) -> None:
             known = suppressions.of_project(str(config.rootpath))
         except ValueError as wrong:
             raise pytest.UsageError(f"{_CHECK}: {wrong}") from wrong
-        config.pluginmanager.register(Checks(config.stash[_checks_key], known), "haulage-check")
+        named = config.stash[_checks_key]
+        checks = _checks(known.only if named == _ALL and known.only else named)
+        config.pluginmanager.register(Checks(checks, known), "haulage-check")
     if config.getoption("haulage_leaks") or config.getini("haulage_leaks"):
         config.pluginmanager.register(_EachTest(), "haulage-leaks")
 

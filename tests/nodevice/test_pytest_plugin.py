@@ -282,6 +282,12 @@ def checked(suite, tmp_path):
             )
             subprocess.run([sys.executable, "-c", code], check=True)
 
+        def test_of_a_fork():
+            if not os.fork():
+                found("race", 3)
+                os._exit(0)
+            os.wait()
+
         def test_that_is_clean_after_it():
             pass
 
@@ -322,6 +328,7 @@ OF_CHECKS = [
     "ERROR test_it.py::test_with_a_wrong_marker",
     "ERROR test_it.py::test_with_an_end",
     "FAILED test_it.py::test_of_a_child",
+    "FAILED test_it.py::test_of_a_fork",
     "FAILED test_it.py::test_that_expects_a_race_in_vain",
     "FAILED test_it.py::test_that_expects_two_and_has_another",
     "FAILED test_it.py::test_that_fails_and_races",
@@ -353,7 +360,7 @@ def test_a_test_fails_in_which_something_is_found(checked, tmp_path, words):
     assert "no kind of finding 'rcae'. Did you mean 'race'?" in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("haulage check: ")]
     assert line == (
-        "haulage check: 7 findings (6 race, 1 bounds) in 7 tests; 10 launches and 1,000 accesses "
+        "haulage check: 8 findings (7 race, 1 bounds) in 8 tests; 10 launches and 1,000 accesses "
         "checked"
     )
 
@@ -376,7 +383,15 @@ def test_checks_are_chosen_and_findings_of_the_project_are_left_out(checked, tmp
     )
     done = checked("--haulage-check", *words)
     assert done.returncode == 0, done.stdout
+    assert "checked: barrier, bounds, init, memory, race, stream\n" in done.stdout
     assert "nothing found, 3 suppressed; 3 launches and 300 accesses checked" in done.stdout
+
+
+def test_the_projects_own_checks_are_made(checked, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.haulage.check]\nonly = ["bounds"]\n')
+    words = ["-k", "that_races"]
+    assert "kernels are checked: bounds\n" in checked("--haulage-check", *words).stdout
+    assert "kernels are checked: race\n" in checked("--haulage-check=race", *words).stdout
 
 
 def test_a_setting_of_the_suite_checks_too(checked, tmp_path):

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from haulage import forks
 from haulage.checking import report
 from haulage.checking.findings import Finding, Findings, key_of
 from haulage.checking.records import processes, sources_of
 from haulage.checking.result import Result, finding_of_data, result_of
 from haulage.checking.session import Session, checks_of
 from haulage.checking.settings import Settings
+from haulage.checking.starting import begin_as
 from haulage.checking.suppressions import Suppressions, kinds_of
 from haulage.errors import HaulageError
 
@@ -66,6 +68,8 @@ class _Tally:
     def __str__(self) -> str:
         count = sum(self.kinds.values())
         found = "nothing found"
+        if not count and not self.launches:
+            found = report.NO_LAUNCH
         if count:
             kinds = ", ".join(f"{number} {kind}" for kind, number in self.kinds.items())
             found = (
@@ -240,12 +244,20 @@ class _Children:
         self._folder = tempfile.TemporaryDirectory(prefix="haulage-check-")
         self._known: set[object] = set()
         self._before = os.environ.get(Settings.VARIABLE)
-        Settings(
+        self._settings = Settings(
             program="pytest",
             checks=",".join(sorted(checks)),
             folder=self._folder.name,
             starter=os.getpid(),
-        ).give_on()
+        )
+        self._settings.give_on()
+        self._is_open = True
+        forks.in_child(self._forked)
+
+    def _forked(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            begin_as(self._settings)
 
     def new(self) -> list[Finding]:
         """What they found since this was asked last."""
@@ -260,6 +272,7 @@ class _Children:
 
     def end(self) -> None:
         """Forget them."""
+        self._is_open = False
         if self._before is None:
             os.environ.pop(Settings.VARIABLE, None)
         else:

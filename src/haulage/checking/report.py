@@ -12,6 +12,9 @@ from haulage.checking.findings import KINDS, Access, Finding, Place
 from haulage.checking.result import Result
 from haulage.tracing.words import duration
 
+# What is told instead of "nothing found" where nothing was looked at.
+NO_LAUNCH = "nothing found, as no kernel was launched on the CPU device"
+
 # Gives a text in the colour of its role, one of `_COLOURS`.
 Paint = Callable[[str, str], str]
 
@@ -69,8 +72,10 @@ def figures(result: Result, paint: Paint = plain) -> str:
     many = len(result.findings)
     if many:
         found = paint(f"{counted(many, 'finding')} ({by_kind})", "head")
-    else:
+    elif result.launches:
         found = paint("nothing found", "good")
+    else:
+        found = NO_LAUNCH
     suppressed = f", {result.suppressed:,} suppressed" if result.suppressed else ""
     return (
         f"haulage check: {found}{suppressed}; {counted(result.launches, 'launch', 'launches')} and "
@@ -101,7 +106,9 @@ def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
         what = finding.array or "the memory"
         lines.append(f"  {what} was allocated at {paint(_place(finding.allocated), 'place')}")
     if finding.count > 1:
-        lines.append(f"  found {finding.count:,} times at these lines")
+        places = {each.place for each in (finding.access, finding.other) if each is not None}
+        where = "these lines" if len(places) > 1 else "this line"
+        lines.append(f"  found {finding.count:,} times at {where}")
     return lines
 
 

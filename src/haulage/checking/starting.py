@@ -19,8 +19,12 @@ def begin() -> None:
     are checked by themselves.
     """
     settings = Settings.given()
-    if settings is None:
-        return
+    if settings is not None:
+        begin_as(settings)
+
+
+def begin_as(settings: Settings) -> None:
+    """The same in a process that is told by its parent's memory, which it has as it was forked."""
     process = _Process(settings)
     process.session.begin()
     # First while the drivers are there, which have ended when what is registered here is called.

@@ -10,7 +10,7 @@ from typing import Any
 
 from haulage.checking.excerpts import Sources, line_of, shown
 from haulage.checking.findings import KINDS, Finding
-from haulage.checking.session import ALSO, MAKES
+from haulage.checking.session import ALSO, CHECKS, MAKES, checks_of
 from haulage.spelling import did_you_mean
 
 _COMMENT = re.compile(r"#\s*haulage:\s*ignore\b(?:\[([^\]]*)\])?")
@@ -169,6 +169,10 @@ def read(file: str) -> Suppressions:
     only = data.get("only", [])
     if not isinstance(only, list) or not all(isinstance(each, str) for each in only):
         raise ValueError(f"{name}: only = {only!r}: expected a list of names of checks")
+    try:
+        checks_of(only or CHECKS)
+    except ValueError as wrong:
+        raise ValueError(f"{name}: only: {wrong}") from None
     entries = data.get("ignore", [])
     if not isinstance(entries, list):
         raise ValueError(f"{name}: ignore is no array of tables; write [[ignore]] before each")

@@ -95,10 +95,17 @@ def test_where_nothing_was_found_there_is_one_line():
     )
 
 
+def test_where_nothing_was_looked_at_the_line_says_so():
+    assert report.as_text(Result(seconds=0.5)) == (
+        "haulage check: nothing found, as no kernel was launched on the CPU device; 0 launches and "
+        "0 accesses checked in 500.00 ms"
+    )
+
+
 def test_what_is_suppressed_is_counted():
-    text = report.as_text(Result(suppressed=2, notes=["a.toml ignore 1 is old"]))
+    text = report.as_text(Result(launches=1, suppressed=2, notes=["a.toml ignore 1 is old"]))
     assert text.splitlines()[0] == "haulage check: a.toml ignore 1 is old"
-    assert "nothing found, 2 suppressed; 0 launches" in text
+    assert "nothing found, 2 suppressed; 1 launch and" in text
 
 
 def test_the_same_value_is_told(program):

@@ -171,6 +171,9 @@ def test_a_project_has_its_own_in_its_pyproject_toml(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text("[tool.haulage.check]\nonly = 'race'\n")
     with pytest.raises(ValueError, match=r"only = 'race': expected a list"):
         suppressions.of_project()
+    (tmp_path / "pyproject.toml").write_text("[tool.haulage.check]\nonly = ['rcae']\n")
+    with pytest.raises(ValueError, match=r"only: there is no check 'rcae'"):
+        suppressions.of_project()
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert suppressions.of_project().entries == []
 

@@ -106,7 +106,9 @@ def test_a_program_without_findings_is_told_in_one_line_and_keeps_its_status(tmp
         assert done.returncode == status
         assert done.stdout == f"['{status}', '--only'] hello\n"
         (line,) = done.stderr.splitlines()
-        assert line.startswith("haulage check: nothing found; 0 launches and 0 accesses checked in")
+        assert line.startswith(
+            "haulage check: nothing found, as no kernel was launched on the CPU device; 0 launches"
+        )
 
 
 def test_findings_are_reported_behind_the_programs_output_and_are_status_1(tmp_path):
