@@ -99,20 +99,21 @@ class Findings:
         self.launches = 0
         self.accesses = 0
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: Finding) -> bool:
         """Note a finding, or count it with an equal one: of the same kind and the same two lines,
-        in whatever order."""
+        in whatever order. Gives whether it is a new one."""
         key = key_of(finding)
         with self._lock:
             known = self._found.get(key)
             if known is None:
                 self._found[key] = finding
-                return
+                return True
             self._found[key] = replace(
                 known,
                 count=known.count + finding.count,
                 same_value=known.same_value and finding.same_value,
             )
+            return False
 
     def checked(self, accesses: int) -> None:
         """Note that a launch was checked, whose threads made so many accesses."""

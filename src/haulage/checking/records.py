@@ -12,8 +12,9 @@ from haulage.checking.findings import Finding, Findings
 from haulage.checking.result import absolute, finding_as_data, finding_of_data
 from haulage.checking.session import Session
 
-# Seconds between two writes that tell of launches only.
+# Seconds between two writes where nothing new was found, or many findings were written before.
 _OFTEN = 0.5
+_MANY = 100
 
 
 class Record:
@@ -36,9 +37,10 @@ class Record:
         # Numbers of processes come again.
         return os.path.join(self._folder, f"{os.getpid()}-{time.time_ns()}.json")
 
-    def note(self, found: bool) -> None:
-        """Something was found, or else a launch was checked."""
-        if found or time.monotonic() - self._written > _OFTEN:
+    def note(self, is_new: bool) -> None:
+        """Something was found, or a launch was checked."""
+        few = len(self._session.findings) < _MANY
+        if (is_new and few) or time.monotonic() - self._written > _OFTEN:
             self.write()
 
     def write(self) -> None:

@@ -36,7 +36,7 @@ def as_data(result: Result, folder: str) -> dict[str, Any]:
                 "tool": {
                     "driver": {
                         "name": "haulage check",
-                        "semanticVersion": __version__,
+                        "version": __version__,
                         "rules": [_rule(kind) for kind in kinds],
                     }
                 },
@@ -113,7 +113,7 @@ def _result(
         "ruleIndex": number,
         "level": _level(finding.kind),
         "message": {"text": text},
-        "locations": [_location(access, finding, result, root)] if access.place else [],
+        "locations": _locations(finding, result, root),
         "partialFingerprints": {"primaryLocationLineHash": fingerprint},
         "occurrenceCount": finding.count,
         "properties": {
@@ -127,6 +127,14 @@ def _result(
     if related:
         made["relatedLocations"] = related
     return made
+
+
+def _locations(finding: Finding, result: Result, root: str) -> list[dict[str, Any]]:
+    """Where a finding is shown: GitHub leaves out those without a place."""
+    for access in (finding.access, finding.other):
+        if access is not None and access.place is not None:
+            return [_location(access, finding, result, root)]
+    return [_physical(finding.allocated, root)] if finding.allocated else []
 
 
 def _location(

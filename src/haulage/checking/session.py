@@ -77,8 +77,7 @@ class Session:
     Attributes:
         asked: of `CHECKS`, those that this session asks for.
         findings: what was found by now, of what it asks for.
-        changed: called when a launch was checked, with False, and when something was found, with
-            True.
+        changed: called when a launch was checked or something was found, with whether that is new.
     """
 
     def __init__(
@@ -174,12 +173,15 @@ class _Shared(Findings):
         with _changing:
             return [self._session, *(each for each in _open if each is not self._session)]
 
-    def add(self, finding: Finding) -> None:
-        """Note a finding in each session that asks for its kind."""
+    def add(self, finding: Finding) -> bool:
+        """Note a finding in each session that asks for its kind. Gives whether it is new in one."""
+        is_new = False
         for each in self._all():
             if each.wants(finding.kind):
-                Findings.add(each.findings, finding)
-                each.changed(True)
+                is_new_there = Findings.add(each.findings, finding)
+                each.changed(is_new_there)
+                is_new = is_new or is_new_there
+        return is_new
 
     def checked(self, accesses: int) -> None:
         """Note in each session that a launch was checked."""

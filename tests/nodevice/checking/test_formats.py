@@ -135,6 +135,23 @@ def test_a_process_keeps_its_file_up_to_date(tmp_path, monkeypatch):
     assert (found.launches, found.accesses, sources) == (1, 5, {})
 
 
+def test_what_was_found_before_is_not_written_each_time(tmp_path, monkeypatch):
+    session = Session()
+    record = Record(str(tmp_path), session)
+    written = []
+    monkeypatch.setattr(record, "_data", lambda findings: written.append(len(findings)) or {})
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    session.changed = record.note
+    for _ in range(3):
+        session.findings.add(finding(line=1))
+        session.findings.checked(1)
+    for line in range(2, 200):
+        session.findings.add(finding(line=line))
+    assert written == list(range(1, 100))
+    record.write()
+    assert written[-1] == 199
+
+
 def test_a_process_that_checked_nothing_writes_nothing(tmp_path):
     session = Session()
     Record(str(tmp_path), session).write()
@@ -217,6 +234,15 @@ def test_each_result_has_what_github_demands(repository, tmp_path_factory):
         for location in result["locations"]
     ]
     assert uris[-1] == outside.as_uri()
+
+
+def test_a_result_without_a_line_of_its_own_is_shown_where_something_else_is_known(repository):
+    nowhere = Finding("leak", "8 bytes", Access(None, "allocation"))
+    file = repository / "src files" / "a.py"
+    there = Finding("leak", "8 bytes", Access(None, "use"), allocated=Place(str(file), 3))
+    first, second = run_of([nowhere, there], repository)["results"]
+    assert first["locations"] == []
+    assert second["locations"][0]["physicalLocation"]["region"]["startLine"] == 3
 
 
 def test_fingerprints_stay_when_lines_move_and_differ_from_one_another(repository):

@@ -121,6 +121,9 @@ def test_who_is_to_know_is_told_of_each_change():
     made.findings.add(finding("bounds"))
     made.findings.checked(5)
     assert told == [True, False]
+    made.findings.add(finding())
+    made.findings.add(finding(line=2))
+    assert told == [True, False, False, True]
 
 
 def test_threads_find_into_the_same_sessions(session):
