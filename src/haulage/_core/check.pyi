@@ -8,10 +8,11 @@ RANGE_AT: int
 NO_RANGE: int
 SHARED: int
 HAS_VALUE: int
+ARRAYS: int
 FOR_KERNELS: dict[str, int]
 
 Range = tuple[int, int, int, int, bool]
-Found = tuple[int, int, int | None, int, int, int, int, int, int, bool]
+Found = tuple[int, int, int | None, int, int, int, int, int, int, bool, int, int]
 
 def begin(
     ranges: list[Range],

@@ -7,7 +7,7 @@ from libc.stdlib cimport calloc, free
 cdef extern from "check_native.h" nogil:
     const int HAULAGE_RACE, HAULAGE_UNWRITTEN, HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
     const int HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
-    const int HAULAGE_SHARED, HAULAGE_HAS_VALUE
+    const int HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ARRAYS
 
     ctypedef struct haulage_check_range:
         uint64_t low, high
@@ -17,7 +17,8 @@ cdef extern from "check_native.h" nogil:
 
     ctypedef struct haulage_check_found:
         uint32_t kind, site, other, thread, other_thread
-        uint64_t block, other_block, address, count
+        uint32_t array
+        uint64_t block, other_block, address, count, origin
         bint same, has_other
 
     int haulage_check_begin(
@@ -36,6 +37,8 @@ cdef extern from "check_native.h" nogil:
     void haulage_check_warp(void *, int64_t, int64_t)
     void haulage_check_warp_passed(void *)
     void haulage_check_fence(void *, int64_t)
+    void haulage_check_array(void *, const void *, int64_t)
+    void haulage_check_unwritten(void *, int64_t, int64_t)
 
 
 RACE, UNWRITTEN = HAULAGE_RACE, HAULAGE_UNWRITTEN
@@ -44,6 +47,8 @@ SITE_BITS, SIZE_AT, RANGE_AT, NO_RANGE = (
     HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
 )
 SHARED, HAS_VALUE = HAULAGE_SHARED, HAULAGE_HAS_VALUE
+# So many arrays in shared memory are known.
+ARRAYS = HAULAGE_ARRAYS
 
 # What checked kernels call, by name.
 FOR_KERNELS = {
@@ -57,6 +62,8 @@ FOR_KERNELS = {
     "haulage_check_warp": <uintptr_t>&haulage_check_warp,
     "haulage_check_warp_passed": <uintptr_t>&haulage_check_warp_passed,
     "haulage_check_fence": <uintptr_t>&haulage_check_fence,
+    "haulage_check_array": <uintptr_t>&haulage_check_array,
+    "haulage_check_unwritten": <uintptr_t>&haulage_check_unwritten,
 }
 
 
@@ -101,7 +108,8 @@ def begin(
 def end():
     """End it; returns the accesses that were checked, and what was found: (kind, site, site of the
     other or None, block, thread, block and thread of the other, address, count, whether all wrote
-    what was there)."""
+    what was there, number of the array in shared memory that begins last before the address, and
+    where; `ARRAYS` if none does)."""
     cdef uint64_t accesses
     cdef uint32_t count = haulage_check_end(&accesses), number
     cdef haulage_check_found at
@@ -111,5 +119,6 @@ def end():
         found.append((
             at.kind, at.site, at.other if at.has_other else None, at.block, at.thread,
             at.other_block, at.other_thread, at.address, at.count, bool(at.same),
+            at.array, at.origin,
         ))
     return accesses, found

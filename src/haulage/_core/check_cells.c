@@ -21,6 +21,23 @@ static haulage_check_found all_found[MOST_FOUND];
 static uint32_t found_count;
 static atomic_flag found_lock = ATOMIC_FLAG_INIT;
 
+static uint32_t array_at(const block *of, uint64_t address)
+{
+    uint32_t last = HAULAGE_NO_ARRAY;
+    for (uint32_t i = 0; i < HAULAGE_ARRAYS; i++)
+        if (of->arrays[i] && of->arrays[i] <= address &&
+            (last == HAULAGE_NO_ARRAY || of->arrays[i] > of->arrays[last]))
+            last = i;
+    return last;
+}
+
+void haulage_check_array(void *given, const void *address, int64_t number)
+{
+    thread *now = given;
+    if (launch.on && number >= 0 && number < HAULAGE_ARRAYS)
+        now->of->arrays[number] = (uintptr_t)address;
+}
+
 void found(uint32_t kind, const thread *now, uint32_t site, uint64_t address, event other, bool same)
 {
     uint32_t other_site = other ? site_of(other) : 0;
@@ -33,11 +50,13 @@ void found(uint32_t kind, const thread *now, uint32_t site, uint64_t address, ev
             break;
     if (it == all_found + found_count && found_count < MOST_FOUND) {
         found_count++;
+        uint32_t array = array_at(now->of, address);
         *it = (haulage_check_found){
             .kind = kind, .site = site, .other = other_site, .thread = now->number,
             .other_thread = other ? thread_of(other) : 0, .block = now->of->number,
             .other_block = other ? block_of(other) : 0, .address = address, .same = same,
-            .has_other = other != 0,
+            .has_other = other != 0, .array = array,
+            .origin = array < HAULAGE_NO_ARRAY ? now->of->arrays[array] : 0,
         };
     }
     if (it < all_found + found_count) {
@@ -457,6 +476,12 @@ void haulage_check_write(void *given, const void *pointer, int64_t how, int64_t 
         if (!at.shared)
             unlock_at(address);
     }
+}
+
+void haulage_check_unwritten(void *given, int64_t offset, int64_t how)
+{
+    if (launch.on)
+        found(HAULAGE_UNWRITTEN, given, (uint32_t)how & (SITES - 1), (uint64_t)offset, 0, false);
 }
 
 void haulage_check_atomic(void *given, const void *pointer, int64_t how)

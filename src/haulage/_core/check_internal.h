@@ -91,6 +91,7 @@ struct block {
     uint32_t page_count, page_room;
     page *last_page;
     uint64_t accesses;
+    uint64_t arrays[HAULAGE_ARRAYS]; /* where each one begins; 0: it has not begun */
     block *next;
     thread threads[];
 };

@@ -26,6 +26,9 @@ enum {
     HAULAGE_HAS_VALUE = 1 << 12,
 };
 
+/* Arrays in shared memory that the kernel's code knows, by their numbers. */
+enum { HAULAGE_ARRAYS = 64, HAULAGE_NO_ARRAY = HAULAGE_ARRAYS };
+
 /* Memory of a launch: where it is, log2 of the bytes that one cell stands for, and a byte for each
    byte of it that says whether it was written; NULL: all of it was. */
 typedef struct {
@@ -42,6 +45,8 @@ typedef struct {
     uint32_t thread, other_thread;
     uint64_t block, other_block;
     uint64_t address, count;
+    uint64_t origin; /* of memory of the kernel's own: where the array begins */
+    uint32_t array;  /* and its number; HAULAGE_NO_ARRAY: it is in none */
     bool same, has_other;
 } haulage_check_found;
 
@@ -66,6 +71,11 @@ void haulage_check_grid_passed(void *thread);
 void haulage_check_warp(void *thread, int64_t lanes, int64_t site);
 void haulage_check_warp_passed(void *thread);
 void haulage_check_fence(void *thread, int64_t block_only);
+/* An array of shared memory, with its number, begins at an address. */
+void haulage_check_array(void *thread, const void *address, int64_t number);
+/* Bytes are read, so many behind the beginning of one of the thread's own arrays, that it did not
+   write. */
+void haulage_check_unwritten(void *thread, int64_t offset, int64_t how);
 
 #pragma GCC visibility pop
 

@@ -420,6 +420,7 @@ static void start(block *of, uint64_t number)
     of->grid_barriers = 0;
     of->most[0] = of->most[1] = 0;
     of->first_of[0] = of->first_of[1] = 0;
+    memset(of->arrays, 0, sizeof of->arrays);
     memset(of->threads, 0, launch.threads * sizeof *of->threads);
     for (uint32_t i = 0; i < launch.threads; i++) {
         of->threads[i].of = of;

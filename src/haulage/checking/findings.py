@@ -63,7 +63,8 @@ class Finding:
         access: where.
         other: the other access, where it takes two.
         array: the name of the array in the source, or "".
-        index: of the element in it, or None.
+        index: of the element in it, or None; of a view, in the array that it is of.
+        element: the same in words, "array[3].x", or "".
         allocated: the line that the array's memory was allocated in, or None.
         same_value: of two writes, whether both wrote the same.
         count: how often this was found between these two lines.
@@ -78,6 +79,7 @@ class Finding:
     allocated: Place | None = None
     same_value: bool = False
     count: int = 1
+    element: str = ""
 
 
 def key_of(finding: Finding) -> object:

@@ -9,6 +9,7 @@ from haulage import forks
 from haulage._core import check
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu_driver import processor
+from haulage.checking.elements import LaunchedArray, dtype_of, element_of
 from haulage.checking.findings import (
     BARRIER,
     BOUNDS,
@@ -20,13 +21,16 @@ from haulage.checking.findings import (
     Index,
     Place,
 )
+from haulage.checking.places import place_of
 from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.checks.sites import Site
 from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.faults import translate
 from haulage.runtime.launch.loaded import Configuration
+from haulage.runtime.memory.block import holding
 
 # Types of arguments that are integers, as `struct` reads them.
 _INTEGERS = {"i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q"}
@@ -60,6 +64,7 @@ class CheckedLaunch:
         self._faults: dict[int, Fault] = lowered.faults
         self._names = [named(lowered.memory.names, array.path) for array in lowered.arrays]
         self._arrays = lowered.arrays
+        self._dtypes = [dtype_of(overload.keys, array.path) for array in lowered.arrays]
         self._arguments = lowered.arguments
         self._offsets, _ = argument_offsets(lowered.arguments)
         self.captured = lowered.captured
@@ -103,7 +108,7 @@ class CheckedLaunch:
 
     # ---- what need not be checked -------------------------------------------------------------
 
-    def _unneeded(self, arrays: "list[_Array]", packed: bytes) -> frozenset[int]:
+    def _unneeded(self, arrays: list[LaunchedArray], packed: bytes) -> frozenset[int]:
         """The ranges whose accesses this launch need not check."""
         known = self._known
         behind = len(self._arguments)
@@ -141,19 +146,20 @@ class CheckedLaunch:
 
     # ---- its memory -----------------------------------------------------------------------------
 
-    def _array(self, number: int, packed: bytes) -> "_Array":
+    def _array(self, number: int, packed: bytes) -> LaunchedArray:
         array = self._arrays[number]
         (address,) = self._read(packed, [array.data])
         shape = self._read(packed, array.shape)
         strides = self._read(packed, array.strides)
-        return _Array(self._names[number], address, shape, strides, array.nbytes)
+        name, dtype = self._names[number], self._dtypes[number]
+        return LaunchedArray(name, address, shape, strides, array.nbytes, dtype)
 
     def _read(self, packed: bytes, numbers: Any) -> tuple[int, ...]:
         return tuple(
             struct.unpack_from("=q", packed, self._offsets[number])[0] for number in numbers
         )
 
-    def _ranges(self, arrays: "list[_Array]") -> list[Any]:
+    def _ranges(self, arrays: list[LaunchedArray]) -> list[Any]:
         least = self._body.checked.least
         races = "race" in self._checks
         return [
@@ -189,20 +195,23 @@ class CheckedLaunch:
             access = Access(place, "access", self._kernel, told[3:6], told[:3])
             self._findings.add(Finding(BOUNDS, message, access, array=fault.array))
 
-    def _note(self, found: Any, arrays: "list[_Array]") -> None:
-        kind, site, other, block, thread, other_block, other_thread, address, count, same = found
+    def _note(self, found: Any, arrays: list[LaunchedArray]) -> None:
+        kind, site, other, block, thread, other_block, other_thread, address, count, same = found[
+            :10
+        ]
         access = self._access(site, block, thread)
-        name, index = self._element(site, address, arrays)
+        what = self._element(site, address, arrays, *found[10:])
+        name = what["array"]
         if kind == check.RACE:
             assert other is not None
             earlier = self._access(other, other_block, other_thread)
             message = _race(access, earlier, name, block == other_block)
             self._findings.add(
-                Finding(RACE, message, access, earlier, name, index, None, same, count)
+                Finding(RACE, message, access, earlier, same_value=same, count=count, **what)
             )
         elif kind == check.UNWRITTEN:
-            what = f"{name or 'memory'} is read here, and nobody has written it"
-            self._findings.add(Finding(UNINITIALIZED, what, access, None, name, index, count=count))
+            message = f"{name or 'memory'} is read here, and nobody has written it"
+            self._findings.add(Finding(UNINITIALIZED, message, access, count=count, **what))
         elif kind == check.ANOTHER_BARRIER:
             assert other is not None
             message = "threads of a block wait at different barriers at one time"
@@ -222,55 +231,39 @@ class CheckedLaunch:
             _indices(thread, self._block),
         )
 
-    def _element(self, site: int, address: int, arrays: "list[_Array]") -> tuple[str, Index | None]:
-        """The name of the array of an access, and which element is there."""
-        at = self._body.checked.sites[site]
-        if at.shared or not address:
-            return at.array, None
+    def _element(
+        self, site: int, address: int, arrays: list[LaunchedArray], number: int, origin: int
+    ) -> dict[str, Any]:
+        """What a finding says of the memory of an access; `number` and `origin` say which array of
+        shared memory begins last in front of it, and where."""
+        checked = self._body.checked
+        at: Site = checked.sites[site]
+        layout = at.layout
+        if at.shared:
+            layout = next(iter(checked.arrays[number : number + 1]), None)
+            address -= origin
+        if layout is not None:
+            return _described(at.array, layout.name, layout.index_of(address))
+        if at.is_own or not address:
+            return _described(at.array)
+        block = holding(self._device, address, 1)
+        allocated = None if block is None else place_of(block.call_site)
         for array in arrays:
-            index = array.index_of(address)
+            index, field = array.element_at(address)
             if index is not None:
-                return at.array or array.name, index
-        return at.array, None
+                return {
+                    **_described(at.array, array.name, index, field),
+                    "allocated": allocated,
+                }
+        return {**_described(at.array), "allocated": allocated}
 
 
-class _Array:
-    """An array of a launch."""
-
-    def __init__(
-        self,
-        name: str,
-        address: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        nbytes: int,
-    ) -> None:
-        self.name = name
-        self._address, self._shape, self._strides, self._nbytes = address, shape, strides, nbytes
-
-    @property
-    def extent(self) -> tuple[int, int]:
-        """The address of its first byte, and the bytes up to its last one."""
-        if 0 in self._shape:
-            return self._address, 0
-        steps = [(n - 1) * stride for n, stride in zip(self._shape, self._strides, strict=True)]
-        low = sum(step for step in steps if step < 0)
-        return self._address + low, sum(map(abs, steps)) + self._nbytes
-
-    def index_of(self, address: int) -> Index | None:
-        """The index of the element that an address is in; None if it is in none."""
-        low, nbytes = self.extent
-        if not low <= address < low + nbytes:
-            return None
-        index = [0] * len(self._shape)
-        left = address - self._address
-        axes = sorted(range(len(index)), key=lambda axis: -abs(self._strides[axis]))
-        for axis in axes:
-            n, stride = self._shape[axis], self._strides[axis]
-            if n > 1 and stride:
-                index[axis] = max(0, min(n - 1, left // stride))
-                left -= index[axis] * stride
-        return tuple(index)
+def _described(
+    at_site: str, of_memory: str = "", index: Index | None = None, field: str = ""
+) -> dict[str, Any]:
+    """What a finding says of an array by its name at the access, and by that of its memory."""
+    element = element_of(of_memory or at_site, index, field)
+    return {"array": at_site or of_memory, "index": index, "element": element}
 
 
 def _race(access: Access, earlier: Access, name: str, same_block: bool) -> str:

@@ -102,6 +102,8 @@ def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
     lines += [f"  {each}" for each in _places(finding, result, paint)]
     if finding.same_value:
         lines.append("  each time both wrote the same value")
+    if finding.element:
+        lines.append(f"  the element is {finding.element}")
     if finding.allocated is not None:
         what = finding.array or "the memory"
         lines.append(f"  {what} was allocated at {paint(_place(finding.allocated), 'place')}")

@@ -92,6 +92,7 @@ def finding_as_data(finding: Finding) -> dict[str, Any]:
         **_access(finding.access),
         "array": finding.array,
         "index": _list(finding.index),
+        "element": finding.element,
         "allocated": _place(finding.allocated),
         "other": _access(finding.other) if finding.other else None,
         "same_value": finding.same_value,
@@ -112,6 +113,7 @@ def finding_of_data(data: dict[str, Any]) -> Finding:
         allocated=_place_of(data["allocated"]),
         same_value=data["same_value"],
         count=data["count"],
+        element=data["element"],
     )
 
 

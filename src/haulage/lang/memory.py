@@ -73,6 +73,7 @@ def shared_array(tools: Any, shape: Any, dtype: Any, alignment: Any = None) -> A
         else:
             data = target.shared_array(builder, nbytes, max(align or 0, _DEFAULT_ALIGN))
             sizes = [tools.ir.Constant(tools.I64, dim) for dim in dims]
+        tools.note_array(context, builder, data, sizes, size)
         return tools.array_over(context, builder, array_type, data, sizes, size)
 
     return _array_signature(tools, array_type, shape, dtype, alignment), generate
@@ -115,6 +116,7 @@ def _run_time_shared(
         figures = [nbytes, builder.select(beyond, zero, left), given]
         stop_if(tools, context, builder, wrong, SHARED, SHARED_FIGURES, figures)
         data = builder.gep(base, [offset])
+        tools.note_array(context, builder, data, sizes, itemsize)
         return tools.array_over(context, builder, array_type, data, sizes, itemsize)
 
     return _array_signature(tools, array_type, shape, dtype, alignment), generate
@@ -148,6 +150,7 @@ def local_array(
         size = tools.item_size(context, element)
         data = _local_room(tools, context, builder, tools.math.prod(dims) * size, align)
         sizes = [tools.ir.Constant(tools.I64, dim) for dim in dims]
+        tools.note_array(context, builder, data, sizes, size)
         return tools.array_over(context, builder, array_type, data, sizes, size)
 
     return _array_signature(tools, array_type, shape, dtype, alignment), generate
@@ -187,6 +190,7 @@ def _run_time_local(
         message = f"{LOCAL} ({most})"
         stop_if(tools, context, builder, wrong, message, LOCAL_FIGURES, [count])
         data = _local_room(tools, context, builder, most * itemsize, align)
+        tools.note_array(context, builder, data, sizes, itemsize)
         return tools.array_over(context, builder, array_type, data, sizes, itemsize)
 
     aligned = types.none if alignment is None else alignment

@@ -13,6 +13,7 @@ from numba.np.arrayobj import make_array, populate_array
 from haulage.lang.grid_group import GridGroupType
 from haulage.lang.vector_type import VectorType
 from haulage.lang.vectors import Vector
+from haulage.targets.cpu_ir import ARRAY_NOTE
 
 __all__ = [
     "GridGroupType",
@@ -109,6 +110,18 @@ def array_over(
         meminfo=None,
     )
     return array._getvalue()
+
+
+def note_array(context: Any, builder: Any, data: Any, shape: list[Any], itemsize: int) -> None:
+    """Where code is made that is checked: say that an array of the kernel's own begins here."""
+    name = getattr(builder, "array_made", 0)
+    if not name:
+        return
+    pointer = ir.PointerType()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, I64, I64, *(I64 for _ in shape)])
+    note = cgutils.get_or_insert_function(builder.module, kind, f"{ARRAY_NOTE}{len(shape)}")
+    note.attributes.add("nounwind")
+    builder.call(note, [builder.bitcast(data, pointer), I64(name), I64(itemsize), *shape])
 
 
 def item_size(context: Any, element: Any) -> int:

@@ -4,6 +4,10 @@ from typing import Any
 
 SHARED_PREFIX = "haulage.shared."
 SHARED_ADDRESS = "llvm.threadlocal.address.p0"
+# A call of such a function, whose name ends in a number of axes, says that an array of the kernel's
+# own begins at an address: the number of its name, the bytes of an element, and the sizes. It is
+# there for checks.
+ARRAY_NOTE = "haulage.array."
 
 
 def declare(module: Any, name: str, function_type: Any) -> Any:

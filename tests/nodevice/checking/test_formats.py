@@ -92,6 +92,7 @@ def test_json_is_as_the_schema_says():
             **{"block": [0, 0, 0], "thread": [3, 0, 0]},
         },
         "message": "a race",
+        "element": "",
     }
     assert {key: data[key] for key in data if key != "findings"} == {
         **{"suppressed": 2, "launches": 3, "accesses": 4, "seconds": 0.5}

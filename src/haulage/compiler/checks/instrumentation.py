@@ -4,15 +4,18 @@ Each thread asks for what is known of it once, where it begins, and hands that o
 accesses. So nothing can be taken for the same in several threads, and run once for all of them.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from haulage._core import check
 from haulage.compiler import llvm
 from haulage.compiler.checks import sites
 from haulage.compiler.checks.lines import Location, locations, without_locations, without_records
-from haulage.compiler.checks.sites import Site
+from haulage.compiler.checks.local_arrays import COPY, FILL, LocalArrays
+from haulage.compiler.checks.names import NAMES
+from haulage.compiler.checks.sites import Layout, Site
 from haulage.compiler.definitions import definition_start
 from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.ir import reader, writer
@@ -21,7 +24,7 @@ from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import size_of
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, DYNAMIC_SHARED, GRID_BARRIER, WAVE_BARRIER
-from haulage.targets.cpu_ir import SHARED_ADDRESS
+from haulage.targets.cpu_ir import ARRAY_NOTE, SHARED_ADDRESS
 from haulage.targets.cpu_lanes import WARP_BARRIER
 
 # What the calls are given, each with its LLVM type.
@@ -38,15 +41,20 @@ _DECLARED = {
     "haulage_check_warp": ("void", "ptr captures(none), i64, i64"),
     "haulage_check_warp_passed": ("void", "ptr captures(none)"),
     "haulage_check_fence": ("void", "ptr captures(none), i64"),
+    "haulage_check_array": ("void", "ptr captures(none), ptr captures(none), i64"),
+    "haulage_check_unwritten": ("void", "ptr captures(none), i64, i64"),
 }
 # What makes an address of others.
 _DERIVED = ("getelementptr", "bitcast", "addrspacecast", "freeze")
 # Kinds of memory.
 _PRIVATE, _SHARED, _OTHER = "private", "shared", "other"
+_MEMORY = {FILL: "ptr, i8, i64, i1", COPY: "ptr, ptr, i64, i1"}
 _NOWHERE = Location("", 0, "")
 # Metadata of a fence that orders accesses for threads of the block only.
 BLOCK_FENCE = "haulage.block"
 _MOST_VALUE = 8
+# The bytes of an access that one call tells of, at most.
+_MOST_ACCESS = 128
 
 
 @dataclass(frozen=True)
@@ -54,13 +62,14 @@ class Instrumented:
     """A module's text with calls, and the places that these name by number.
 
     `least` has for each range of a launch the fewest bytes of an access that may be made there;
-    `least_shared` is that of shared memory.
+    `least_shared` is that of shared memory; `arrays` are the arrays there, by number.
     """
 
     text: str
     sites: tuple[Site, ...]
     least: dict[int, int]
     least_shared: int
+    arrays: tuple[Layout, ...]
 
 
 def instrumented(
@@ -84,9 +93,15 @@ def instrumented(
         f"declare {result} @{name}({given}) #{_ATTRIBUTES}"
         for name, (result, given) in _DECLARED.items()
     )
+    declared += "".join(
+        f"\ndeclare void @{name}({given})"
+        for name, given in _MEMORY.items()
+        if f"@{name}(" not in text
+    )
     attributes = f"attributes #{_ATTRIBUTES} = {{ {_QUIET} }}"
     whole = f"{text[:body]}{writer.listing(function)}{text[end:]}\n{declared}\n{attributes}\n"
-    return Instrumented(without_locations(whole), tuple(made.sites), made.least, made.least_shared)
+    whole = without_notes(without_locations(whole))
+    return Instrumented(whole, tuple(made.sites), made.least, made.least_shared, tuple(made.arrays))
 
 
 # Of a group of attributes that LLVM's own numbers do not reach.
@@ -102,6 +117,7 @@ class _Instrumentation:
     sites: list[Site] = field(default_factory=list)
     least: dict[int, int] = field(default_factory=dict)
     least_shared: int = 16
+    arrays: list[Layout] = field(default_factory=list)
     _numbers: dict[Site, int] = field(default_factory=dict)
     _count: int = 0
 
@@ -109,11 +125,20 @@ class _Instrumentation:
         self._items = self.function.items()
         self._roots: dict[str, frozenset[str]] = {}
         self._accesses = bool(self.checks & {"race", "init"})
+        # Of each array's first byte, as far as one note tells of it.
+        self._layouts = {
+            item.operands[0].text: _layout_of(item)
+            for item in self.function.instructions()
+            if (item.callee or "").startswith(ARRAY_NOTE)
+        }
 
     def instrument(self) -> None:
         """Put the calls into the function."""
+        local = LocalArrays(self.function, self._unwritten) if "init" in self.checks else None
         for block in self.function.blocks.values():
             self._instrument(block)
+        if local is not None:
+            local.instrument()
         first = self.function.blocks[self.function.entry]
         first.body[:0] = self._begin()
 
@@ -164,6 +189,8 @@ class _Instrumentation:
             lanes = "-1" if item.callee == WAVE_BARRIER else item.operands[0].text
             given = (("i64", lanes), (_HOW, str(site)))
             return [self._call("warp", *given)], [self._call("warp_passed")]
+        if self._accesses and (item.callee or "").startswith(ARRAY_NOTE):
+            return self._noted(item), []
         if item.opcode == "fence":
             of_block = any(kind == BLOCK_FENCE for kind, _ in item.metadata)
             return [self._call("fence", ("i64", str(int(of_block))))], []
@@ -175,8 +202,10 @@ class _Instrumentation:
         roots = self._roots_of(address.text)
         kinds = {self._kind(root) for root in roots}
         nbytes = size_of(item.accessed_type) or 0
-        if (_OTHER not in kinds and _SHARED not in kinds) or not 0 < nbytes < 256:
+        if (_OTHER not in kinds and _SHARED not in kinds) or not nbytes:
             return []
+        if nbytes > _MOST_ACCESS:
+            return self._in_parts(item, address, nbytes)
         shared = kinds == {_SHARED}
         what = sites.ATOMIC
         if item.opcode in ("load", "store") and "atomic" not in item.flags:
@@ -188,13 +217,13 @@ class _Instrumentation:
         how = self._number(site) | nbytes << check.SIZE_AT
         if shared:
             how |= check.SHARED
-            self.least_shared = min(self.least_shared, nbytes)
+            self.least_shared = min(self.least_shared, nbytes & -nbytes)
         else:
             (root, *others) = roots
             one = None if others else self.ranges.get(root)
             how |= (check.NO_RANGE if one is None else one) << check.RANGE_AT
             for number in self.ranges.values() if one is None else (one,):
-                self.least[number] = min(self.least.get(number, 16), nbytes)
+                self.least[number] = min(self.least.get(number, 16), nbytes & -nbytes)
         given = [("ptr", address.text), (_HOW, str(how))]
         if what != sites.WRITE:
             return [self._call("read" if what == sites.READ else "atomic", *given)]
@@ -203,6 +232,49 @@ class _Instrumentation:
             return [self._call("write", *given, ("i64", "0"))]
         given[1] = (_HOW, str(how | check.HAS_VALUE))
         return [*made, self._call("write", *given, ("i64", bits))]
+
+    def _in_parts(self, item: Instruction, address: Operand, nbytes: int) -> list[Instruction]:
+        """The calls for each part of an access of many bytes, such as one of a whole record."""
+        made: list[Instruction] = []
+        for begin in range(0, nbytes, _MOST_ACCESS):
+            part = f"[{min(_MOST_ACCESS, nbytes - begin)} x i8]"
+            name = self._fresh()
+            made.append(Builder.element("i8", address.text, str(begin), name=name))
+            self._items[name] = made[-1]
+            place = Operand("ptr", name)
+            stored = item.opcode == "store"
+            operands = (Operand(part, "poison"), place) if stored else (place,)
+            made += self._access(item.changed(type=part, operands=operands), place)
+        return made
+
+    def _noted(self, item: Instruction) -> list[Instruction]:
+        """What is said of an array in shared memory, where it begins."""
+        address = item.operands[0].text
+        layout = _layout_of(item)
+        roots = self._roots_of(address)
+        if {self._kind(root) for root in roots} != {_SHARED} or len(self.arrays) == check.ARRAYS:
+            return []
+        self.arrays.append(layout)
+        number = str(len(self.arrays) - 1)
+        return [self._call("array", ("ptr", address), ("i64", number))]
+
+    def _unwritten(self, item: Instruction, address: str, room: str | None) -> list[Instruction]:
+        """What tells of a read, in a thread's own array, of what it did not write."""
+        what = sites.READ if item.opcode == "load" else sites.ATOMIC
+        site = self._site(item, what, nbytes=size_of(item.accessed_type) or 0)
+        site = replace(site, is_own=True)
+        made: list[Instruction] = []
+        offset = "-1"
+        if room is not None:
+            site = replace(site, layout=self._layouts.get(room))
+            here, start, offset = self._fresh(), self._fresh(), self._fresh()
+            made += [
+                Builder.cast("ptrtoint", "ptr", address, "i64", here),
+                Builder.cast("ptrtoint", "ptr", room, "i64", start),
+                Builder.binary("sub", "i64", here, start, name=offset),
+            ]
+        how = str(self._number(site))
+        return [*made, self._call("unwritten", ("i64", offset), (_HOW, how))]
 
     def _bits(self, value: Operand, nbytes: int) -> tuple[str, list[Instruction] | None]:
         """A value's bits as an i64, and the instructions that make it; None if it has no such."""
@@ -230,7 +302,7 @@ class _Instrumentation:
     def _site(self, item: Instruction, what: str, shared: bool = False, nbytes: int = 0) -> Site:
         node = next((node for kind, node in item.metadata if kind == "dbg"), "")
         found = self.locations.get(node.removeprefix("!"), _NOWHERE)
-        return Site(what, found.file, found.line, found.array, shared, nbytes)
+        return Site(what, found.file, found.line, found.array, shared, nbytes, None, shared)
 
     def _number(self, site: Site) -> int:
         if site not in self._numbers:
@@ -291,3 +363,16 @@ def _made_of(item: Instruction, place: tuple[int, ...]) -> list[tuple[str, tuple
     if item.opcode == "select":
         return [(value, place) for value in operands[1:]]
     return [(operands[0], place)] if item.opcode in _DERIVED else None
+
+
+def _layout_of(note: Instruction) -> Layout:
+    name, nbytes, *shape = (operand.number or 0 for operand in note.operands[1:])
+    return Layout(NAMES.of(name), max(nbytes, 1), tuple(max(size, 0) for size in shape))
+
+
+_NOTE = re.compile(rf"(?m)^.*@{re.escape(ARRAY_NOTE)}\d+\(.*\n")
+
+
+def without_notes(text: str) -> str:
+    """The module's text without what is said of arrays of the kernel's own."""
+    return _NOTE.sub("", text)

@@ -35,6 +35,20 @@ def accessed(lower: Any, statement: Any) -> str:
     return array_of_call(lower, statement)
 
 
+def made(lower: Any, statement: Any) -> str:
+    """How the function names what a statement makes; nothing if it does not."""
+    if not isinstance(statement, ir.Assign):
+        return ""
+    target = statement.target
+    if not target.name.startswith("$"):
+        return _named(lower.func_ir, target)
+    for block in lower.func_ir.blocks.values():
+        for each in block.find_insts(ir.Assign):
+            if isinstance(each.value, ir.Var) and each.value.name == target.name:
+                return "" if each.target.name[0] == "$" else _named(lower.func_ir, each.target)
+    return ""
+
+
 def array_of_call(lower: Any, statement: Any) -> str:
     """How the function names the first argument of a call, which words that take an array and an
     index have there; nothing if it is no call."""

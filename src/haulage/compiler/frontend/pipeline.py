@@ -21,6 +21,7 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
+from haulage.compiler.checks.names import NAMES
 from haulage.compiler.frontend import indices
 from haulage.compiler.frontend.binding import LEFT_OUT, bind
 from haulage.compiler.frontend.bytecode import KERNEL, TranslateByteCode
@@ -80,7 +81,9 @@ class _PlacedLower(_BoundLower):
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
+        self.builder.array_made = 0
         if self.flags.debuginfo and self.context.haulage_target.kind == "cpu":
+            self.builder.array_made = NAMES.column(indices.made(self, inst))
             self.debuginfo.array = indices.accessed(self, inst)
         if self.context.checks_indices:
             self.builder.source_function = self.func_ir.func_id.func_name
