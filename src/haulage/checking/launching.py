@@ -77,6 +77,9 @@ class CheckedLaunch:
         Raises:
             KernelStopped: threads stopped for something that is no finding.
         """
+        if stream in self._device.capturing:
+            self._record(stream, packed)
+            return
         backend, checked = self._device.backend, self._body.checked
         arrays = [self._array(number, packed) for number in range(len(self._arrays))]
         header, start = self._start_without(self._unneeded(arrays, packed))
@@ -105,6 +108,12 @@ class CheckedLaunch:
                 self._note_indices()
                 for each in found:
                     self._note(each, arrays)
+
+    def _record(self, stream: int, packed: bytes) -> None:
+        """Let a graph have the launch, unchecked: nobody waits when it runs."""
+        loaded = self._overload.load(self._device, self._block)
+        header, start = loaded.prepare(self._configuration)
+        start(stream, header + packed)
 
     # ---- what need not be checked -------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 from haulage import forks
 from haulage.checking.findings import KINDS, Finding, Findings
 from haulage.checking.launching import CheckedLaunch
+from haulage.interruption import on_error
 from haulage.runtime.process import runtime
 from haulage.spelling import did_you_mean
 
@@ -97,6 +98,11 @@ class Session:
         return self.asked.union(*(each.asked for each in _open))
 
     @property
+    def checks_kernels(self) -> bool:
+        """Whether some of them are of what threads of kernels do."""
+        return bool(self.checks - {"stream"})
+
+    @property
     def seconds(self) -> float:
         """How long it is, or was, open."""
         return (time.perf_counter() if self in _open else self._ended) - self._began
@@ -114,7 +120,8 @@ class Session:
         """Check what follows.
 
         Raises:
-            RuntimeError: it has begun already.
+            RuntimeError: it has begun already; or the process is traced, and streams or memory of
+                the host are to be checked.
         """
         with _changing:
             if self in _open:
@@ -122,6 +129,8 @@ class Session:
             self._began = time.perf_counter()
             _open.append(self)
             _follow_open()
+        with on_error(self._leave):
+            _follow_host()
 
     def end(self) -> None:
         """Wait for the CPU device, and check no more. Where it is not open nothing happens.
@@ -134,11 +143,15 @@ class Session:
         try:
             self.wait()
         finally:
-            with _changing:
-                if self in _open:
-                    self._ended = time.perf_counter()
-                    _open.remove(self)
-                    _follow_open()
+            self._leave()
+
+    def _leave(self) -> None:
+        with _changing:
+            if self in _open:
+                self._ended = time.perf_counter()
+                _open.remove(self)
+                _follow_open()
+        _follow_host()
 
     def wait(self) -> None:
         """Wait for what was launched, so that all of it is in `findings`.
@@ -160,6 +173,18 @@ def _follow_open() -> None:
     A launch is planned for the checker that was in force, so each change of checks needs another.
     """
     runtime.current.checker = _open[-1] if _open else None
+
+
+def _follow_host() -> None:
+    """Make of the checks that the open sessions ask for those of the host's part."""
+    with _changing:
+        asked = frozenset().union(*(each.asked for each in _open))
+        findings = _open[-1].findings if _open else None
+    if runtime.current.host_checker is not None or asked & {"stream", "memory"}:
+        # They import NumPy.
+        from haulage.checking import host
+
+        host.follow(asked, findings)
 
 
 class _Shared(Findings):

@@ -46,6 +46,9 @@ class _Process:
 
     def end(self) -> None:
         """Check no more, and write all that is known. The second time only the latter."""
+        host_checker = runtime.current.host_checker
+        if host_checker is not None:
+            host_checker.program_ends()
         # Of kernels that failed the end of the runtime tells.
         with suppress(HaulageError):
             self.session.end()

@@ -17,6 +17,7 @@ from haulage.runtime.devices.stream import Stream
 from haulage.runtime.geometry import layout
 from haulage.runtime.geometry.numpy_arrays import bounds
 from haulage.runtime.memory import Block
+from haulage.runtime.process import runtime
 
 
 def pinned_array(
@@ -32,7 +33,9 @@ def pinned_array(
     """
     low, high = layout.extent(shape, strides, dtype.itemsize)
     block = memory.allocate(device, high - low, PINNED, flags)
-    return np.ndarray(shape, dtype, buffer_of(block), -low, strides)
+    host_checker = runtime.current.host_checker
+    kind = np.ndarray if host_checker is None else host_checker.pinned_type
+    return np.ndarray.__new__(kind, shape, dtype, buffer_of(block), -low, strides)
 
 
 def host_bytes(block: Block) -> np.ndarray:

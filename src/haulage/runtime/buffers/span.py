@@ -96,6 +96,9 @@ class Span:
 
     def free(self) -> None:
         """Give the whole block back now, as `close()` of an array does."""
+        host_checker = runtime.current.host_checker
+        if host_checker is not None and self.block.closed:
+            host_checker.freed_again(self.block)
         self.block.close()
 
     def __eq__(self, other: object) -> bool:

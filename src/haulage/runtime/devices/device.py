@@ -86,6 +86,9 @@ class Device(DeviceBase):
         self.extras: dict[Any, Any] = {}
         self.queues = backend.queues
         self.default_stream = runtime.current.new_default_stream(self)
+        host_checker = runtime.current.host_checker
+        if host_checker is not None:
+            host_checker.found(self)
 
     def reaches(self, other: "Device") -> bool:
         """Whether its kernels were let reach the memory of `other`; its own they do."""

@@ -30,7 +30,7 @@ __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle",
 _NO_HANDLE = (1, 400, 500)
 
 # Memory that was opened by a handle: who exported it gives handles of it.
-_opened: "weakref.WeakSet[Block]" = weakref.WeakSet()
+opened: "weakref.WeakSet[Block]" = weakref.WeakSet()
 
 
 class IpcHandle:
@@ -374,7 +374,7 @@ def _export(block: Block, pointer: int, size: int) -> IpcHandle:
         given: IpcHandle | None = provider.export(block, pointer, size)
         if given is not None:
             return given
-    if size and block in _opened:
+    if size and block in opened:
         raise _not_shared("memory of another owner", device)
     if size and block.of_others:
         return _export_of_others(device, pointer, size)
@@ -412,7 +412,7 @@ def _open(device: Device, handle: bytes) -> Block:
     pointer, nbytes = backend.ipc_import(handle)
     host = pointer if device.properties.host_memory_is_device_memory else 0
     block = memory.adopt(device, pointer, host, nbytes, partial(_close, device, pointer))
-    _opened.add(block)
+    opened.add(block)
     return block
 
 

@@ -22,12 +22,13 @@ _FORMATS = {
 }
 
 
-def _array_format(axes: int) -> str:
-    # Of what `pack_array` gives.
+def array_format(axes: int) -> str:
+    """The words of the field of an array, as `pack_array` gives it: the fourth is the size of an
+    element, the fifth the address, and the shape and the strides in bytes come after that."""
     return f"PPqqP{2 * axes}q"
 
 
-# In `_array_format` the address is the fifth word.
+# In `array_format` the address is the fifth word.
 _ADDRESS = slice(32, 40)
 
 
@@ -54,11 +55,16 @@ def formats(keys: Sequence[Key]) -> list[str]:
 
 def _format(key: Key) -> str:
     if key[0] == ARRAY:
-        return _array_format(key[2])
+        return array_format(key[2])
     if key[0] == SCALAR:
         kind, size = key[1].kind, key[1].itemsize
         return _FORMATS[f"{kind}{size}"]
     return "" if key[0] == OTHER else "P"  # an address, or a pointer to nothing
+
+
+def offsets(keys: Sequence[Key]) -> list[int]:
+    """Where the fields of a signature with these keys begin in its argument block."""
+    return [begin for _, begin, _ in _layout(tuple(formats(keys)))]
 
 
 class Block:

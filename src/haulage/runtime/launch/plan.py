@@ -129,13 +129,18 @@ class LaunchPlan(PlanBase):
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
         checker = self._checker
-        if checker is not None and device.properties.code_per_block:
+        if checker is not None and checker.checks_kernels and device.properties.code_per_block:
             checked = checker.checked(overload, device, configuration)
             self._captured, header, self._start = checked.captured, b"", checked.start
         else:
             loaded = overload.load(device, configuration.block, [kind.trait for kind in each])
             self._captured = loaded.captured
             header, self._start = loaded.prepare(configuration)
+        host_checker = runtime.current.host_checker
+        if host_checker is not None:
+            self._start = host_checker.launching(
+                device, overload, header, self._captured, self._start
+            )
         self._block = Block(header, overload.keys, keys)
         self._packer, self._conversions = self._block.packer, self._block.conversions
         self._moving = _moving(each, kinds, overload) if _numbers(each, MOVING) else []

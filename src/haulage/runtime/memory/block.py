@@ -125,6 +125,9 @@ class Block(BlockBase):
             ValueError: the block is closed.
         """
         if self.closed:
+            host_checker = runtime.current.host_checker
+            if host_checker is not None:
+                host_checker.used_after_close(self)
             where = f" at {call_sites.site(self.closed_at)}" if self.closed_at else ""
             raise ValueError(
                 f"this memory ({self.nbytes} bytes on {self.device}) was given back by close()"
@@ -206,14 +209,23 @@ class Block(BlockBase):
             for key, noted in tuple(islice(self.streams.items(), 2)):
                 self._forget_if_idle(key, noted, self.streams)
         if self.used_before and self.home is not None:
-            # The one who had the memory before may still use it, in its home stream or in the
-            # default one, for which blocking streams wait by themselves.
-            default = self.device.default_stream
-            if self.home.handle and not self.home.idle():
-                ordering.after(stream, self.home)
-            if not stream._is_blocking and not default.idle():
-                ordering.after(stream, default)
+            host_checker = runtime.current.host_checker
+            if host_checker is None:
+                self._let_wait(stream, self.home)
+            else:
+                # A program cannot rely on it, as it is not so for new memory.
+                with host_checker.unseen():
+                    self._let_wait(stream, self.home)
         self.streams[stream.handle if stream.device is self.device else stream] = stream
+
+    def _let_wait(self, stream: Stream, home: Stream) -> None:
+        """Let a stream wait for the one who had the memory before and may still use it: in its home
+        stream, or in the default one, for which blocking streams wait by themselves."""
+        default = self.device.default_stream
+        if home.handle and not home.idle():
+            ordering.after(stream, home)
+        if not stream._is_blocking and not default.idle():
+            ordering.after(stream, default)
 
     @staticmethod
     def _forget_if_idle(

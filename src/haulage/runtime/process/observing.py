@@ -6,13 +6,16 @@ Kernels look when they are loaded, so an observer has to be there before the fir
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from haulage.runtime.process import runtime
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from haulage.runtime.arrays.array import DeviceNDArray
     from haulage.runtime.buffers.host_copy import HostCopy
     from haulage.runtime.devices.device import Device
     from haulage.runtime.memory.block import Block
@@ -112,6 +115,11 @@ class Checker(Protocol):
         """Which ones: of `haulage.checking.session.CHECKS`."""
         ...
 
+    @property
+    def checks_kernels(self) -> bool:
+        """Whether some of them are of what threads of kernels do."""
+        ...
+
     def checked(
         self,
         overload: Any,
@@ -119,6 +127,49 @@ class Checker(Protocol):
         configuration: Any,
     ) -> "CheckedLaunch":
         """What launches of an overload on the CPU device are started by."""
+        ...
+
+
+class HostChecker(Protocol):
+    """By whom programs of the host are checked: their streams, and their use of memory.
+
+    Attributes:
+        pinned_type: NumPy's arrays, or a class of these, for new pinned memory.
+    """
+
+    pinned_type: "type[np.ndarray]"
+
+    def found(self, device: "Device") -> None:
+        """There is one device more."""
+        ...
+
+    def launching(
+        self,
+        device: "Device",
+        overload: Any,
+        header: bytes,
+        captured: "Sequence[DeviceNDArray]",
+        start: Callable[[int, bytes], None],
+    ) -> Callable[[int, bytes], None]:
+        """What launches of an overload, whose code uses the arrays `captured`, are started by, in
+        the place of `start`: a function of the handle of a stream, and of the header with the
+        argument block behind it."""
+        ...
+
+    def used_after_close(self, block: "Block") -> None:
+        """A block that is closed is about to be used, which raises an error."""
+        ...
+
+    def unseen(self) -> AbstractContextManager[object]:
+        """Inside, this thread orders streams by what programs cannot rely on."""
+        ...
+
+    def freed_again(self, block: "Block") -> None:
+        """Memory is freed by hand that is closed."""
+        ...
+
+    def program_ends(self) -> None:
+        """The program is at its end, and all its work is done."""
         ...
 
 
