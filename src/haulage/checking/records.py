@@ -12,9 +12,10 @@ from haulage.checking.findings import Finding, Findings
 from haulage.checking.result import absolute, finding_as_data, finding_of_data
 from haulage.checking.session import Session
 
-# Seconds between two writes where nothing new was found, or many findings were written before.
-_OFTEN = 0.5
-_MANY = 100
+# Writing takes at most a part like this of the time, unless something new was found and there are
+# few findings.
+_PART = 0.05
+_FEW = 100
 
 
 class Record:
@@ -25,12 +26,12 @@ class Record:
         self._session = session
         self._started_in = os.getcwd()
         self._lock = forks.lock()
-        self._written = 0.0
+        self._next = 0.0
         self._path = self._new_path()
 
     def begin_anew(self) -> None:
         """In a process that was forked."""
-        self._written = 0.0
+        self._next = 0.0
         self._path = self._new_path()
 
     def _new_path(self) -> str:
@@ -39,8 +40,8 @@ class Record:
 
     def note(self, is_new: bool) -> None:
         """Something was found, or a launch was checked."""
-        few = len(self._session.findings) < _MANY
-        if (is_new and few) or time.monotonic() - self._written > _OFTEN:
+        few = len(self._session.findings) < _FEW
+        if (is_new and few) or time.monotonic() > self._next:
             self.write()
 
     def write(self) -> None:
@@ -49,10 +50,12 @@ class Record:
             findings = self._session.findings
             if not findings.launches and not len(findings):
                 return
+            began = time.monotonic()
             with open(self._path + ".new", "w", encoding="utf-8") as file:
                 json.dump(self._data(findings), file)
             os.replace(self._path + ".new", self._path)
-            self._written = time.monotonic()
+            ended = time.monotonic()
+            self._next = ended + (ended - began) / _PART
 
     def _data(self, findings: Findings) -> dict[str, Any]:
         own = [absolute(each, self._started_in) for each in findings]

@@ -102,8 +102,6 @@ def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
     lines += [f"  {each}" for each in _places(finding, result, paint)]
     if finding.same_value:
         lines.append("  each time both wrote the same value")
-    if finding.element:
-        lines.append(f"  the element is {finding.element}")
     if finding.allocated is not None:
         what = finding.array or "the memory"
         lines.append(f"  {what} was allocated at {paint(_place(finding.allocated), 'place')}")
@@ -161,9 +159,11 @@ def _by_file(accesses: list[Access]) -> Iterable[tuple[str, list[Access]]]:
 
 def said(access: Access, finding: Finding) -> str:
     """What was done, to which element, and by which thread."""
-    words = access.what
-    if finding.array and finding.index is not None:
-        words += f" of {finding.array}[{', '.join(map(str, finding.index))}]"
+    what, by, whom = access.what.partition(" by ")
+    element = finding.element
+    if not element and finding.array and finding.index is not None:
+        element = f"{finding.array}[{', '.join(map(str, finding.index))}]"
+    words = f"{what}{element and ' of '}{element}{by}{whom}"
     if access.thread is not None:
         words += f" by thread {_index(access.thread)}"
     if access.block is not None:

@@ -80,6 +80,18 @@ def test_lines_far_from_each_other_are_two_parts(program):
     assert re.findall(r"^ +(\d+|\.\.\.)", text, re.MULTILINE) == ["1", "2", "3", "...", *"78"]
 
 
+def test_the_element_is_named_where_it_is_known(program):
+    def said(**more):
+        text = report.as_text(Result([bounds(program, **more)]))
+        return next(line for line in text.splitlines() if "^" in line).partition("^ ")[2]
+
+    assert said() == "write by thread (0,0,0) in block (1,0,0)"
+    assert said(index=(64, 2)) == "write of out[64, 2] by thread (0,0,0) in block (1,0,0)"
+    assert said(index=(64,), element="out[64].x").startswith("write of out[64].x by thread")
+    copy = Finding("stream", "no order", Access(Place(program, 5), "write by a copy"), element="x[0]")
+    assert "^ write of x[0] by a copy\n" in report.as_text(Result([copy]))
+
+
 def test_each_kind_has_a_page_and_each_finding_its_lines(program):
     text = report.as_text(Result([bounds(program), bounds(program, 5), race(program)]))
     heads = re.findall(r"^(\w+): .*\n=+$", text, re.MULTILINE)
