@@ -9,6 +9,7 @@ NO_RANGE: int
 SHARED: int
 HAS_VALUE: int
 ARRAYS: int
+ENTRY: int
 FOR_KERNELS: dict[str, int]
 
 Range = tuple[int, int, int, int, bool]
@@ -26,4 +27,5 @@ def begin(
     keeps: bool,
     parallel: bool,
 ) -> None: ...
+def sample_blocks(samples: list[tuple[int, int]], plain: int, checked: int) -> None: ...
 def end() -> tuple[int, list[Found]]: ...

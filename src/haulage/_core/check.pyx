@@ -21,6 +21,16 @@ cdef extern from "check_native.h" nogil:
         uint64_t block, other_block, address, count, origin
         bint same, has_other
 
+    ctypedef struct haulage_check_sample:
+        uint64_t plain, checked
+
+    ctypedef int64_t (*haulage_check_code)(const void *, uint64_t, uint64_t) noexcept nogil
+
+    int haulage_check_sample_blocks(
+        const haulage_check_sample *, uint64_t, haulage_check_code, haulage_check_code
+    )
+    int64_t haulage_check_entry(const void *, uint64_t, uint64_t) noexcept
+
     int haulage_check_begin(
         const haulage_check_range *, uint32_t, uint64_t, uint32_t, uint32_t, uint32_t, bint, bint,
         bint, bint,
@@ -49,6 +59,9 @@ SITE_BITS, SIZE_AT, RANGE_AT, NO_RANGE = (
 SHARED, HAS_VALUE = HAULAGE_SHARED, HAULAGE_HAS_VALUE
 # So many arrays in shared memory are known.
 ARRAYS = HAULAGE_ARRAYS
+
+# What runs the blocks of a launch of which only some are checked: see `sample_blocks`.
+ENTRY = <uintptr_t>&haulage_check_entry
 
 # What checked kernels call, by name.
 FOR_KERNELS = {
@@ -99,6 +112,31 @@ def begin(
         if haulage_check_begin(
             each, <uint32_t>count, blocks, threads, warp, shared_shift, races, unwritten, keeps,
             parallel,
+        ):
+            raise MemoryError
+    finally:
+        free(each)
+
+
+def sample_blocks(list samples not None, uintptr_t plain, uintptr_t checked):
+    """Let `ENTRY` run some blocks by checked code, and all others by plain code.
+
+    Args:
+        samples: pairs: the number of a block for the plain code and for the checked one; in order.
+        plain, checked: the addresses of the entries of both.
+
+    Raises:
+        MemoryError: there is none for that.
+    """
+    cdef Py_ssize_t count = len(samples), number
+    cdef haulage_check_sample *each = <haulage_check_sample *>calloc(count + 1, sizeof(each[0]))
+    if each == NULL:
+        raise MemoryError
+    try:
+        for number in range(count):
+            each[number].plain, each[number].checked = samples[number]
+        if haulage_check_sample_blocks(
+            each, count, <haulage_check_code>plain, <haulage_check_code>checked
         ):
             raise MemoryError
     finally:

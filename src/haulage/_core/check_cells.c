@@ -574,6 +574,49 @@ int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint6
     return 0;
 }
 
+/* ---- blocks that stand for others ---------------------------------------------------------------- */
+
+static haulage_check_sample *samples;
+static uint64_t sample_count;
+static haulage_check_code plain_code, checked_code;
+
+int haulage_check_sample_blocks(const haulage_check_sample *given, uint64_t count,
+                                haulage_check_code plain, haulage_check_code checked)
+{
+    free(samples);
+    sample_count = 0;
+    samples = calloc(count + 1, sizeof *samples);
+    if (!samples)
+        return -1;
+    memcpy(samples, given, count * sizeof *samples);
+    sample_count = count;
+    plain_code = plain;
+    checked_code = checked;
+    return 0;
+}
+
+int64_t haulage_check_entry(const void *given, uint64_t first, uint64_t last)
+{
+    int64_t worst = 0;
+    uint64_t next = 0;
+    while (next < sample_count && samples[next].plain < first)
+        next++;
+    while (first < last) {
+        int64_t fault;
+        if (next < sample_count && samples[next].plain == first) {
+            fault = checked_code(given, samples[next].checked, samples[next].checked + 1);
+            next++;
+            first++;
+        } else {
+            uint64_t end = next < sample_count && samples[next].plain < last ? samples[next].plain : last;
+            fault = plain_code(given, first, end);
+            first = end;
+        }
+        worst = fault > worst ? fault : worst;
+    }
+    return worst;
+}
+
 uint32_t haulage_check_end(uint64_t *accesses)
 {
     launch.on = false;

@@ -56,6 +56,19 @@ int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint6
                         uint32_t threads, uint32_t warp, uint32_t shared_shift, bool races,
                         bool unwritten, bool keeps, bool parallel);
 
+/* Blocks that are checked, each by its number for either code, in the order of the first. */
+typedef struct {
+    uint64_t plain, checked;
+} haulage_check_sample;
+
+typedef int64_t (*haulage_check_code)(const void *launch, uint64_t first, uint64_t last);
+
+/* Lets `haulage_check_entry` run `count` blocks by one code and all others by the other one. Returns 0,
+   or -1 without memory. */
+int haulage_check_sample_blocks(const haulage_check_sample *samples, uint64_t count,
+                                haulage_check_code plain, haulage_check_code checked);
+int64_t haulage_check_entry(const void *given, uint64_t first, uint64_t last);
+
 /* Ends it; returns how many were found, of which `at` has one. */
 uint32_t haulage_check_end(uint64_t *accesses);
 void haulage_check_at(uint32_t number, haulage_check_found *at);

@@ -25,11 +25,13 @@ from haulage.checking.places import place_of
 from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.checks.sites import Site
+from haulage.compiler.checks.unneeded import Dropped
+from haulage.compiler.emit import UNCHECKED, version_without
 from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.faults import translate
-from haulage.runtime.launch.loaded import Configuration
+from haulage.runtime.launch.loaded import Configuration, Loaded
 from haulage.runtime.memory.block import holding
 
 # Types of arguments that are integers, as `struct` reads them.
@@ -68,8 +70,9 @@ class CheckedLaunch:
         self._arguments = lowered.arguments
         self._offsets, _ = argument_offsets(lowered.arguments)
         self.captured = lowered.captured
-        self._started: dict[frozenset[int], tuple[bytes, Callable[[int, bytes], None]]] = {}
-        self._proven: dict[object, frozenset[int]] = {}
+        self._loaded: dict[str, Loaded] = {}
+        self._started: dict[object, tuple[bytes, Callable[[int, bytes], None]]] = {}
+        self._dropped: dict[object, Dropped] = {}
 
     def start(self, stream: int, packed: bytes) -> None:
         """Run one launch with the bytes of its arguments, and note what it does wrong.
@@ -82,7 +85,9 @@ class CheckedLaunch:
             return
         backend, checked = self._device.backend, self._body.checked
         arrays = [self._array(number, packed) for number in range(len(self._arrays))]
-        header, start = self._start_without(self._unneeded(arrays, packed))
+        dropped = self._unneeded(arrays, packed)
+        loaded = self._load(version_without(dropped))
+        header, start = self._start_of(loaded, dropped)
         with _lock:
             backend.messages(-1)
             check.begin(
@@ -93,13 +98,16 @@ class CheckedLaunch:
                 _log2(checked.least_shared),
                 races="race" in self._checks,
                 unwritten="init" in self._checks,
-                keeps=self._body.lowered.cooperative,
+                keeps=self._body.blocks_wait,
                 parallel=processor.threads() > 1,
             )
             try:
+                self._sample(loaded, dropped)
                 start(stream, header + packed)
                 backend.stream_synchronize(stream)
             except KernelStopped as stopped:
+                # It may be the one that runs some blocks by one code, some by another.
+                stopped.function = loaded.function
                 if not self._is_found(stopped):
                     raise translate(stopped) from None
             finally:
@@ -117,8 +125,8 @@ class CheckedLaunch:
 
     # ---- what need not be checked -------------------------------------------------------------
 
-    def _unneeded(self, arrays: list[LaunchedArray], packed: bytes) -> frozenset[int]:
-        """The ranges whose accesses this launch need not check."""
+    def _unneeded(self, arrays: list[LaunchedArray], packed: bytes) -> Dropped:
+        """The checks that this launch need not make."""
         known = self._known
         behind = len(self._arguments)
         names = known.parameters[-behind:] if behind else ()
@@ -138,20 +146,59 @@ class CheckedLaunch:
             and (number in known.written or other in known.written)
         )
         key = tuple(values.values()), overlapping
-        if key not in self._proven:
-            self._proven[key] = known.ranges(values, self._grid, overlapping)
-        return self._proven[key]
+        if key not in self._dropped:
+            self._dropped[key] = known.of(values, self._grid, overlapping)
+        return self._dropped[key]
 
     def _integer(self, number: int, kind: str, packed: bytes) -> int:
         found: int = struct.unpack_from(_INTEGERS[kind], packed, self._offsets[number])[0]
         return found
 
-    def _start_without(self, ranges: frozenset[int]) -> tuple[bytes, Callable[[int, bytes], None]]:
-        """What launches are started by whose code does not check accesses of some ranges."""
-        if ranges not in self._started:
-            loaded = self._overload.load_checked(self._device, self._block, self._checks, ranges)
-            self._started[ranges] = loaded.prepare(self._configuration)
-        return self._started[ranges]
+    def _load(self, version: str) -> Loaded:
+        if version not in self._loaded:
+            self._loaded[version] = self._overload.load_checked(
+                self._device, self._block, self._checks, version
+            )
+        return self._loaded[version]
+
+    def _is_sampled(self, dropped: Dropped) -> bool:
+        """Whether only some blocks are checked: not where they wait for one another."""
+        return dropped.sorts is not None and not self._body.blocks_wait
+
+    def _start_of(
+        self, loaded: Loaded, dropped: Dropped
+    ) -> tuple[bytes, Callable[[int, bytes], None]]:
+        """What launches are started by that need not make some checks."""
+        sampled = self._is_sampled(dropped)
+        key = loaded, sampled
+        if key not in self._started:
+            made = loaded.prepare(self._configuration)
+            if sampled:
+                grid, block, _, shared_bytes = self._configuration
+                backend = self._device.backend
+                made = backend.prepare_launch(
+                    self._device.id, check.ENTRY, grid, block, shared_bytes
+                )
+            self._started[key] = made
+        return self._started[key]
+
+    def _sample(self, loaded: Loaded, dropped: Dropped) -> None:
+        """Say which blocks are checked, if only some are."""
+        if dropped.sorts is None or not self._is_sampled(dropped):
+            return
+        plain = self._load(UNCHECKED)
+        numbers = [
+            (self._number(block, plain), self._number(block, loaded)) for block in dropped.sorts
+        ]
+        check.sample_blocks(sorted(numbers), plain.function, loaded.function)
+
+    def _number(self, block: tuple[int, int, int], loaded: Loaded) -> int:
+        """The number of a block in the order in which code runs them."""
+        number = 0
+        for axis in loaded.code.metadata["order"]:
+            place = "xyz".index(axis)
+            number = number * self._grid[place] + block[place]
+        return number
 
     # ---- its memory -----------------------------------------------------------------------------
 

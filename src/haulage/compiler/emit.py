@@ -16,7 +16,7 @@ from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.bounds.unchecked import unchecked
 from haulage.compiler.checks.instrumentation import Instrumented, instrumented
-from haulage.compiler.checks.unneeded import Unneeded, without
+from haulage.compiler.checks.unneeded import Dropped, Unneeded, without
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.definitions import definition_start
@@ -29,7 +29,7 @@ from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, tra
 from haulage.errors import CompileError
 from haulage.forks import cached_property
 from haulage.targets.base import Target
-from haulage.targets.cpu import CPUTarget
+from haulage.targets.cpu import YIELD, CPUTarget
 
 # Passes that make code in which blocks' threads are not run block by block.
 _NOT_CHECKED = frozenset(("block-coalescing", "privatized-reductions"))
@@ -69,10 +69,16 @@ class CPUBody(Body):
         behind = len(self.lowered.arguments)
         return [array.data - behind for array in self.lowered.arrays]
 
+    @property
+    def blocks_wait(self) -> bool:
+        """Whether blocks may wait for one another: then all begin before one of them is done."""
+        return self.lowered.cooperative or YIELD in self.cleaned()
+
     def unneeded(self, block: tuple[int, int, int]) -> Unneeded:
         """Which checks of checked code launches need not make, for blocks of one size."""
         with llvm.LOCK:
-            return Unneeded(self.cleaned(), self._ranges, block)
+            text = self.cleaned()
+            return Unneeded(text, self.target, self._ranges, block, self._options.checks)
 
     def _inlined(self) -> tuple[str, str]:
         try:
@@ -86,7 +92,7 @@ class CPUBody(Body):
         made_for = versions.GENERAL if self._options.checks else version
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
-        if self._options.checks:
+        if self._options.checks and version != UNCHECKED:
             off |= _NOT_CHECKED
 
         def made(text: str, off: frozenset[str]) -> Transformed:
@@ -96,7 +102,7 @@ class CPUBody(Body):
             try:
                 general = self.cleaned(made_for)
                 if self._options.checks and version != versions.GENERAL:
-                    general = without(general, target, {int(each) for each in version.split(",")})
+                    general = without(general, target, _dropped(version))
                 bodies, stage, choosing = [general], "", ""
                 if self._options.names_threads:
                     proven = unchecked(general, target, block)
@@ -185,6 +191,26 @@ class CPUBody(Body):
             f"kernel {self.name} cannot be cut at its barriers: perhaps not all threads of a block "
             f"reach those in line {lines}; leave the choice of the way to Haulage"
         )
+
+
+# The version of checked code that checks nothing but indices, and reads of local arrays.
+UNCHECKED = "unchecked"
+
+
+def version_without(dropped: Dropped) -> str:
+    """The version of checked code that does not check some accesses."""
+    if not (dropped.ranges or dropped.shared):
+        return versions.GENERAL
+    return ";".join(",".join(map(str, sorted(each))) for each in (dropped.ranges, dropped.shared))
+
+
+def _dropped(version: str) -> Dropped | None:
+    if version == UNCHECKED:
+        return None
+    ranges, shared = (
+        frozenset(map(int, filter(None, each.split(",")))) for each in version.split(";")
+    )
+    return Dropped(ranges, shared)
 
 
 def _without_noalias(text: str) -> str:

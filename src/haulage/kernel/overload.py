@@ -105,12 +105,11 @@ class Overload:
         return loaded
 
     def load_checked(
-        self, place: Device, block: Dims, checks: frozenset[str], unneeded: frozenset[int]
+        self, place: Device, block: Dims, checks: frozenset[str], version: str
     ) -> Loaded:
-        """Code of the CPU device that checks what its threads do, but not in ranges of memory where
-        that is `unneeded`."""
+        """Code of the CPU device that checks what its threads do; `version` is one of
+        `emit.version_without`."""
         way = config.thread_way()
-        version = ",".join(map(str, sorted(unneeded))) if unneeded else GENERAL
         key = place, block, way, checks, version
         with self._lock:
             if key not in self._checked:

@@ -29,7 +29,8 @@ from haulage.targets.cpu_lanes import WARP_BARRIER
 
 # What the calls are given, each with its LLVM type.
 _THREAD, _HOW = "%haulage.checked", "i64"
-_QUIET = "nounwind willreturn nocallback nofree memory(inaccessiblemem: readwrite)"
+# Two of them are never made one, which would be of two places.
+_QUIET = "nomerge nounwind willreturn nocallback nofree memory(inaccessiblemem: readwrite)"
 _DECLARED = {
     "haulage_check_thread": ("ptr", "i64, i32"),
     "haulage_check_read": ("void", "ptr captures(none), ptr captures(none), i64"),

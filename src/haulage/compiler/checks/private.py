@@ -17,14 +17,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from haulage.compiler.bounds.enumerated import evaluated
 from haulage.compiler.bounds.inequalities import Inequalities, is_iteration, operand_of
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.affine import AffineForms, Form, Symbol
+from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir.model import Operand
+from haulage.compiler.simt.ir.model import Instruction, Operand
 
 _MOST_ROUNDS = 4
+_MOST_NUMBERS = 1 << 20
 OF_THREAD = tuple(f"%threadIdx.{axis}" for axis in AXES)
 OF_BLOCK = tuple(f"%blockIdx.{axis}" for axis in AXES)
 
@@ -102,9 +106,11 @@ class Launch:
         if found is None or found.factors.get(base) != 1:
             return None
         others = {name: factor for name, factor in found.factors.items() if name != base}
-        named = (self._ends, self._counts, self._digits)
-        known = all(any(name in each for each in named) for name in others)
-        return Sum(found.constant, others) if known else None
+        return Sum(found.constant, others) if all(map(self._is_named, others)) else None
+
+    def _is_named(self, name: str) -> bool:
+        """Whether something is an index, an iteration, or a digit."""
+        return name in self._ends or name in self._counts or name in self._digits
 
     def _sum(self, form: Form) -> Sum | None:
         """A form with the launch's numbers; None if there are products of what is none."""
@@ -148,9 +154,10 @@ class Launch:
         if number is None or number < 0:
             return None
         is_quotient, divisor = _DIVISIONS[item.opcode](number)
+        if not self._analyses.get(ValueRanges).is_nonnegative(item.operands[0].text):
+            return None
         whole = self._sum(self._forms.of(item.operands[0])) if divisor else None
-        nonnegative = self._analyses.get(ValueRanges).is_nonnegative(item.operands[0].text)
-        if whole is None or not whole.factors or not nonnegative:
+        if whole is None or not whole.factors or not all(map(self._is_named, whole.factors)):
             return None
         (name, factor), *others = whole.factors.items()
         digit = Digit(whole, 1, inf)
@@ -169,6 +176,24 @@ class Launch:
         self._digits[made] = digit
         return made
 
+    def difference(self, comparison: Instruction) -> "tuple[Sum, dict[str, float]] | None":
+        """What the left side of a comparison is more than the right one, as a sum of indices and
+        iterations, and the greatest that these are; None if it is no such sum. None of them is
+        below 0."""
+        left, right = (self._sum(self._forms.of(each)) for each in comparison.operands)
+        if left is None or right is None:
+            return None
+        factors = dict(left.factors)
+        for name, factor in right.factors.items():
+            factors[name] = factors.get(name, 0) - factor
+        whole = Sum(left.constant - right.constant, {n: f for n, f in factors.items() if f})
+        label, _ = self._analyses.definitions[comparison.result or ""]
+        limits = self._known_at(label)[1]
+        ends: dict[str, float] = dict(self._ends)
+        ends |= {name: limits[name][1] for name in whole.factors if name in self._counts}
+        is_known = all(ends.get(name, inf) < inf for name in whole.factors)
+        return (whole, ends) if is_known else None
+
     # ---- conditions -----------------------------------------------------------------------------
 
     def _known_at(self, label: str) -> tuple[list[Sum], Limits]:
@@ -180,12 +205,15 @@ class Launch:
             found = [self._sum(form) for form in self._inequalities.at(label)]
             known = [each for each in found if each is not None]
             limits: Limits = {name: (0, end) for name, end in self._ends.items()}
-            limits |= dict.fromkeys((*self._counts, *self._digits), (0, inf))
             for _ in range(_MOST_ROUNDS):
+                for name in (*self._counts, *self._digits):
+                    limits.setdefault(name, (0, inf))
                 for each in known:
                     _limit(limits, each)
-                for name, count in self._counts.items():
+                for name, count in tuple(self._counts.items()):
                     self._limit_iterations(limits, name, count)
+            for name in self._digits:
+                limits.setdefault(name, (0, inf))
             fixed = [each.at(limits) for each in known]
             for name, digit in self._digits.items():
                 most = digit.high - 1
@@ -203,6 +231,27 @@ class Launch:
                 # It held in the iteration before, if there was one.
                 before = Sum(found.constant - found.factors[name], found.factors)
                 _limit(limits, before, only=name, least=0)
+
+    def loop_of(self, name: str) -> Loop | None:
+        """The loop whose iterations something counts."""
+        return self._inequalities.loop_of(self._counts[name]) if name in self._counts else None
+
+    def numbers(self, whole: Sum, at: str | Mapping[str, int]) -> np.ndarray | None:
+        """All that a sum can be in the block `at`, more if conditions limit several of its parts
+        together; or for all threads of a block, and iterations up to those of `at`. None: that is
+        not known, or very many."""
+        if isinstance(at, str):
+            limits = self._known_at(at)[1]
+        else:
+            limits = {name: (0, end) for name, end in (*self._ends.items(), *at.items())}
+        found = np.array([whole.constant], np.int64)
+        for name, factor in whole.factors.items():
+            low, high = limits.get(name, (0, inf))
+            if high == inf or low == -inf or found.size * (high - low + 1) > _MOST_NUMBERS:
+                return None
+            steps = factor * np.arange(int(low), int(high) + 1, dtype=np.int64)
+            found = (found[:, None] + steps).ravel()
+        return found
 
     # ---- the proof ------------------------------------------------------------------------------
 
