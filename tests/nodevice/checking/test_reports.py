@@ -88,7 +88,9 @@ def test_the_element_is_named_where_it_is_known(program):
     assert said() == "write by thread (0,0,0) in block (1,0,0)"
     assert said(index=(64, 2)) == "write of out[64, 2] by thread (0,0,0) in block (1,0,0)"
     assert said(index=(64,), element="out[64].x").startswith("write of out[64].x by thread")
-    copy = Finding("stream", "no order", Access(Place(program, 5), "write by a copy"), element="x[0]")
+    copy = Finding(
+        "stream", "no order", Access(Place(program, 5), "write by a copy"), element="x[0]"
+    )
     assert "^ write of x[0] by a copy\n" in report.as_text(Result([copy]))
 
 

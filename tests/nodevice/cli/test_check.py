@@ -339,7 +339,7 @@ def test_the_report_marks_the_lines(kernels):
     read = next(n for n, line in enumerate(lines) if "| " in line and "tile[i - 1]" in line)
     marked = lines[read + 1]
     assert marked.index("^^^^^^^^^^^ read") == lines[read].index("tile[i - 1]")
-    assert "write by thread" in lines[lines.index("     9 |     tile[i] = x[i]") + 1]
+    assert "write of tile[0] by thread" in lines[lines.index("     9 |     tile[i] = x[i]") + 1]
     assert last(done).startswith(
         "haulage check: 5 findings (1 bounds, 2 race, 1 uninitialized, 1 barrier); 6 launches and "
     )
