@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from haulage import forks
@@ -159,8 +160,11 @@ class Session:
         Raises:
             KernelError: threads of a kernel had failed.
         """
-        for device in runtime.current.found.get("cpu", ()):
-            device.finish()
+        # The program itself does not wait here, so this orders none of its work.
+        host_checker = runtime.current.host_checker
+        with nullcontext() if host_checker is None else host_checker.unseen():
+            for device in runtime.current.found.get("cpu", ()):
+                device.finish()
 
     def wants(self, kind: str) -> bool:
         """Whether a finding of this kind comes from a check that this session asks for."""

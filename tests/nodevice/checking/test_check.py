@@ -211,3 +211,25 @@ def test_what_is_not_checked_is_the_error_that_it_is_without():
 
     with pytest.raises(haulage.errors.BarrierError, match="half"), haulage.check(only="race"):
         half[1, 64](cuda.device_array(64))
+
+
+def test_the_wait_at_the_end_of_a_block_orders_no_work_of_the_program():
+    from haulage import cuda
+
+    @cuda.jit
+    def double(x):
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] *= 2
+
+    with haulage.check(only="stream", raises=False) as found:
+        upload, compute = cuda.stream(), cuda.stream()
+        host = cuda.pinned_array(1000)
+        x = cuda.to_device(host, stream=upload)
+        with haulage.check(only="stream") as inner:
+            pass
+        double[4, 256, compute](x)
+        compute.synchronize()
+        upload.synchronize()
+    assert len(inner) == 0
+    assert kinds(found) == ["stream"]
