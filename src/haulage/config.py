@@ -12,8 +12,9 @@ SETTINGS = (
     "HAULAGE_CPU",
     *("HAULAGE_CPU_PASSES", "HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY"),
     *("HAULAGE_FULL_TRACEBACKS", "HAULAGE_NUM_THREADS", "HAULAGE_QUEUE_DEPTH"),
-    # For children, of `haulage trace`, `haulage advise` and `haulage check`.
-    *("HAULAGE_ADVISE_SETTINGS", "HAULAGE_CHECK_SETTINGS", "HAULAGE_TRACE_SETTINGS"),
+    # For children, of `haulage trace`, `advise`, `check` and `debug`.
+    *("HAULAGE_ADVISE_SETTINGS", "HAULAGE_CHECK_SETTINGS", "HAULAGE_DEBUG_SETTINGS"),
+    "HAULAGE_TRACE_SETTINGS",
 )
 
 # Numbers beyond these are refused as settings.

@@ -1,6 +1,7 @@
 """The CPU as a device: host memory of its own, worker threads, stream queues."""
 
 import atexit
+import ctypes
 import functools
 import math
 import struct
@@ -217,6 +218,24 @@ class CPUBackend(Backend):
         """Share a grid's blocks out over the worker threads."""
         header, start = self.prepare_launch(0, function, grid, block, shared_bytes)
         start(stream, header + args)
+
+    def run_blocks(self, function: int, launch: bytes, first: int, end: int) -> None:
+        """Run some of a grid's blocks on this thread, and wait for them.
+
+        Args:
+            function: as for `launch`.
+            launch: the header of `prepare_launch` and the arguments.
+            first, end: numbers of blocks, x fastest; `end` is behind the last one.
+
+        Raises:
+            KernelStopped: a thread failed.
+        """
+        entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)(
+            function
+        )
+        fault = entry(launch, first, end)
+        if fault:
+            raise crashes.stopped(function, fault)
 
     # ---- may ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     from haulage import __version__
-    from haulage.cli import advise, bench, cache, check, demo, info, run, trace
+    from haulage.cli import advise, bench, cache, check, debug, demo, info, run, trace
     from haulage.cli.commands import Parser
 
     top = Parser(
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"haulage {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (info, demo, run, check, trace, advise, bench, cache):
+    for command in (info, demo, run, check, trace, advise, debug, bench, cache):
         command.add_to(commands)
     return top
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    if words[:1] and words[0] in ("run", "check", "trace", "advise"):
+    if words[:1] and words[0] in ("run", "check", "trace", "advise", "debug"):
         import importlib
 
         command = importlib.import_module(f"haulage.cli.{words[0]}")

@@ -96,6 +96,7 @@ from haulage.lang.atomic import atomic
 from haulage.lang.bits import brev, clz, ffs, popc, selp
 from haulage.lang.cached import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
 from haulage.lang.clock import clock, clock64, globaltimer
+from haulage.lang.debug import set_trace
 from haulage.lang.half import fp16
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
 from haulage.lang.math import cbrt, fma
@@ -259,6 +260,7 @@ __all__ = [
     "cbrt",
     "fp16",
     "nanosleep",
+    "set_trace",
     "clock",
     "clock64",
     "globaltimer",

@@ -69,9 +69,9 @@ __all__ = [
     "warpsize", "syncwarp", "shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync",
     "all_sync", "any_sync", "eq_sync", "ballot_sync", "match_any_sync", "match_all_sync",
     "activemask", "lanemask_lt", "atomic", "popc", "clz", "ffs", "brev", "selp", "fma", "cbrt",
-    "fp16", "nanosleep", "clock", "clock64", "globaltimer", "ldca", "ldcg", "ldcs", "ldlu", "ldcv",
-    "stcg", "stcs", "stwb", "stwt", "Reduce", "reduce", "vectorize", "guvectorize", "int8x1",
-    "char1", "int8x2", "char2", "int8x3", "char3", "int8x4", "char4", "int16x1", "short1",
+    "fp16", "nanosleep", "set_trace", "clock", "clock64", "globaltimer", "ldca", "ldcg", "ldcs",
+    "ldlu", "ldcv", "stcg", "stcs", "stwb", "stwt", "Reduce", "reduce", "vectorize", "guvectorize",
+    "int8x1", "char1", "int8x2", "char2", "int8x3", "char3", "int8x4", "char4", "int16x1", "short1",
     "int16x2", "short2", "int16x3", "short3", "int16x4", "short4", "int32x1", "int1", "int32x2",
     "int2", "int32x3", "int3", "int32x4", "int4", "int64x1", "long1", "longlong1", "int64x2",
     "long2", "longlong2", "int64x3", "long3", "longlong3", "int64x4", "long4", "longlong4",
@@ -347,6 +347,10 @@ def nanosleep(ns: _Any) -> _Any:
     """`nanosleep(ns)`: let others work for about `ns` nanoseconds, or for less.
 
     On the CPU the core is given away once, however long that is."""
+def set_trace() -> _Any:
+    """`set_trace()`: stop here in pdb, as `breakpoint()` does; see the page on debugging.
+
+    A launch on the CPU device runs the kernel as Python for that."""
 def clock() -> _Any: """`clock()`: the lower half of `clock64()`, which wraps round, uint32."""
 def clock64() -> _Any: """`clock64()`: a counter that grows at a steady rate, in the ticks of the processor that runs the thread, int64."""
 def globaltimer() -> _Any: """`globaltimer()`: nanoseconds since some moment, the same one for all threads and launches, uint64."""

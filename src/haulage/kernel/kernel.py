@@ -12,6 +12,7 @@ from haulage._core.launches import LaunchedBase
 from haulage.checks import flag
 from haulage.compiler.options import Options
 from haulage.errors import HaulageError, LaunchError, LaunchTypeError
+from haulage.forks import cached_property
 from haulage.kernel import advice
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.compilation import body_for
@@ -29,6 +30,7 @@ from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
 from haulage.kernel.signatures import best, keys_of
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
+from haulage.lang.debug import asks
 from haulage.platforms import PLATFORMS
 from haulage.runtime.arrays.host_arrays import device_of_array
 from haulage.runtime.arrays.keys import Key
@@ -38,7 +40,7 @@ from haulage.runtime.launch.kinds import Kind, classify, key_of
 from haulage.runtime.launch.loaded import Configuration
 from haulage.runtime.launch.placement import Placement, place_of_launch
 from haulage.runtime.launch.plan import LaunchPlan
-from haulage.runtime.process import observing
+from haulage.runtime.process import observing, runtime
 from haulage.tracebacks import brief_errors, shorten
 
 if TYPE_CHECKING:
@@ -194,7 +196,19 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
         self, configuration: Configuration, stream: Any, kinds: tuple[Kind, ...], args: Any
     ) -> LaunchPlan:
         """The plan of launches with arguments of some kinds, of which `args` are some."""
+        if self._may_stop or runtime.current.debugger is not None:
+            from haulage.interpreting.launching import DebuggedPlan
+
+            return DebuggedPlan(self, configuration, stream, kinds, args)
         return LaunchPlan(self, configuration, stream, kinds, args)
+
+    @cached_property
+    def _may_stop(self) -> bool:
+        return asks(self.py_func)
+
+    def alike(self, py_func: Callable[..., Any]) -> "Kernel":
+        """A kernel of another function, in the same vocabulary."""
+        return type(self)(py_func, self.vocabulary, Options(), {})
 
     def overload_for(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
         """The code for arguments with these keys, compiled now if need be."""

@@ -70,6 +70,7 @@ from haulage.compat.modules import serve as _serve
 from haulage.kernel import roc_jit as jit
 from haulage.lang.atomic import atomic
 from haulage.lang.clock import clock, clock64, globaltimer
+from haulage.lang.debug import set_trace
 from haulage.lang.index import (
     get_global_id,
     get_global_size,
@@ -178,6 +179,7 @@ __all__ = [
     "clock",
     "clock64",
     "globaltimer",
+    "set_trace",
     "ds_permute",
     "ds_bpermute",
     "activelanepermute_wavewidth",

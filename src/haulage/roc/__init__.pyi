@@ -54,7 +54,7 @@ __all__ = [
     "profile_stop", "profiling", "test", "jit", "vectorize", "guvectorize", "get_global_id",
     "get_global_size", "get_local_id", "get_local_size", "get_group_id", "get_num_groups",
     "get_work_dim", "shared", "local", "barrier", "wavebarrier", "mem_fence", "clock", "clock64",
-    "globaltimer", "ds_permute", "ds_bpermute", "activelanepermute_wavewidth",
+    "globaltimer", "set_trace", "ds_permute", "ds_bpermute", "activelanepermute_wavewidth",
     "CLK_LOCAL_MEM_FENCE", "CLK_GLOBAL_MEM_FENCE", "atomic", "Reduce", "reduce",
 ]
 
@@ -99,6 +99,10 @@ def mem_fence(flags: _Any) -> _Any: """`mem_fence(flags)`: order this work-item'
 def clock() -> _Any: """`clock()`: the lower half of `clock64()`, which wraps round, uint32."""
 def clock64() -> _Any: """`clock64()`: a counter that grows at a steady rate, in the ticks of the processor that runs the thread, int64."""
 def globaltimer() -> _Any: """`globaltimer()`: nanoseconds since some moment, the same one for all threads and launches, uint64."""
+def set_trace() -> _Any:
+    """`set_trace()`: stop here in pdb, as `breakpoint()` does; see the page on debugging.
+
+    A launch on the CPU device runs the kernel as Python for that."""
 def ds_permute(dest_lane: _Any, src: _Any) -> _Any:
     """`ds_permute(dest_lane, src)`: give `src` to the lane `dest_lane`, and get what was given.
 

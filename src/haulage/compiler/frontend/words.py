@@ -16,7 +16,7 @@ from numba.core.typing.templates import (
 )
 from numba.extending import overload_method
 
-from haulage.lang import tools
+from haulage.lang import debug, tools
 from haulage.lang.bits import METHODS
 from haulage.lang.cg import grid_sync
 from haulage.lang.math import FUNCTIONS
@@ -120,6 +120,8 @@ def value_type(value: Any) -> Any:
         return _function_type(value)
     if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS:
         return _function_type(FUNCTIONS[value])
+    if debug.is_stop(value):
+        return _function_type(debug.set_trace)
     if isinstance(value, Register):
         # A number whose value is read where a constant would be written.
         return types.int32

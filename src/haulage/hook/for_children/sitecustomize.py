@@ -35,6 +35,10 @@ def _install() -> None:
         from haulage.checking.starting import begin as begin_to_check
 
         begin_to_check()
+    if "HAULAGE_DEBUG_SETTINGS" in os.environ:
+        from haulage.debugging.starting import begin as begin_to_debug
+
+        begin_to_debug()
 
 
 def _load_haulage() -> None:

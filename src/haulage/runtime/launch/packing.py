@@ -64,7 +64,12 @@ def _format(key: Key) -> str:
 
 def offsets(keys: Sequence[Key]) -> list[int]:
     """Where the fields of a signature with these keys begin in its argument block."""
-    return [begin for _, begin, _ in _layout(tuple(formats(keys)))]
+    return [field.start for field in places(keys)]
+
+
+def places(keys: Sequence[Key]) -> list[slice]:
+    """Where the fields of a signature with these keys are in its argument block, in bytes."""
+    return [slice(at, at + nbytes) for _, at, nbytes in _layout(tuple(formats(keys)))]
 
 
 class Block:

@@ -173,6 +173,15 @@ class HostChecker(Protocol):
         ...
 
 
+class Debugger(Protocol):
+    """Says which launches stop in the debugger."""
+
+    def take(self, kernel: Any, asking: bool) -> Any:
+        """Where a launch of `kernel` that begins now is to stop: a `Choice` of
+        `interpreting.launching`, or None; `asking` if the kernel says `breakpoint()`."""
+        ...
+
+
 def compiling(kernel: str, work: Callable[..., Any], *args: Any) -> Any:
     """`work(*args)`, in which code is made or loaded for a kernel, told to who observes."""
     watching = runtime.current.observer

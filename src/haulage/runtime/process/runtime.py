@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from haulage.runtime.devices.registry import Driver
     from haulage.runtime.devices.stream import Stream
     from haulage.runtime.exchange.ipc import IpcArrayHandle
-    from haulage.runtime.process.observing import Checker, HostChecker, Observer, Watcher
+    from haulage.runtime.process.observing import Checker, Debugger, HostChecker, Observer, Watcher
 
     # Given a device, the number of bytes that it has no room for and how many to give back of it,
     # if so many can be: how many that was.
@@ -62,6 +62,7 @@ class Runtime(RuntimeBase):
         observer: who is told of memory, streams and kernels, or None.
         checker: by whom kernels are launched with checks, or None.
         host_checker: by whom programs of the host are checked, or None.
+        debugger: says which launches stop in the debugger, or None.
         watchers: who is told of copies between places.
         apart: whether host arrays that kernels are given are copied on each device, as where it has
             memory of its own; `haulage advise` asks for that.
@@ -110,6 +111,7 @@ class Runtime(RuntimeBase):
         self.observer: Observer | None = None
         self.checker: Checker | None = None
         self.host_checker: HostChecker | None = None
+        self.debugger: Debugger | None = None
         self.watchers: tuple[Watcher, ...] = ()
         self.apart = False
 

@@ -1,0 +1,1 @@
+"""`haulage debug` inside the program that it runs: which launch stops in the debugger."""

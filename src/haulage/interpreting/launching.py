@@ -1,0 +1,197 @@
+"""A launch with a thread in the debugger.
+
+The blocks before the one that is debugged run compiled, then that one as Python, then those behind
+it compiled. All blocks of a kernel that says `breakpoint()` run as Python, one after the other,
+unless a block was chosen; those of a cooperative grid together.
+"""
+
+import bdb
+import threading
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+from haulage.backends.base import KernelStopped
+from haulage.errors import BarrierError, LaunchError, thread_error
+from haulage.interpreting.arguments import arguments
+from haulage.interpreting.functions import Functions
+from haulage.interpreting.prompt import new_prompt
+from haulage.interpreting.threads import NEW, STOPPED, Dims, Grid, Thread, here, shown
+from haulage.lang.debug import asks
+from haulage.runtime.launch.loaded import Configuration
+from haulage.runtime.launch.plan import LaunchPlan
+from haulage.runtime.process import runtime
+
+# Threads of a cooperative grid, which are all there at one time.
+_MOST_THREADS = 4096
+
+# Of one launch at a time.
+_lock = threading.RLock()
+
+
+class Choice(NamedTuple):
+    """Where a launch is to stop: the place of the block, and of the thread in it.
+
+    `only`: whether no other thread stops at a `breakpoint()`.
+    """
+
+    block: Dims
+    thread: Dims
+    only: bool
+
+
+class DebuggedPlan(LaunchPlan):
+    """A plan whose launches stop in the debugger, if they are those that are to."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, kernel: Any, configuration: Configuration, stream: Any, kinds: Any, args: Any
+    ) -> None:
+        super().__init__(kernel, configuration, stream, kinds, args)
+        if self._placed is not None or self._device.kind != "cpu":
+            return
+        keys = tuple([kind.key for kind in kinds])
+        overload = kernel.overload_for(self._device.code_for, keys)
+        traits = [leaf.trait for kind in kinds for leaf in kind.leaves()]
+        loaded = overload.load(self._device, configuration.block, traits)
+        launch = _Launch(kernel, configuration, self._device, overload.keys, loaded)
+        self._start = partial(launch.start, self._start)
+
+
+class _Launch:
+    """A launch that may be debugged."""
+
+    def __init__(
+        self, kernel: Any, configuration: Configuration, device: Any, keys: Any, loaded: Any
+    ) -> None:
+        self._kernel, self._device, self._keys, self._loaded = kernel, device, keys, loaded
+        self._grid, self._block, _, self._shared_bytes = configuration
+
+    def start(self, compiled: Any, handle: int, packed: bytes) -> None:
+        """Start the kernel, compiled or in the debugger."""
+        debugger, asking = runtime.current.debugger, asks(self._kernel.py_func)
+        if here.thread is not None or handle in self._device.capturing:
+            compiled(handle, packed)
+            return
+        choice = None if debugger is None else debugger.take(self._kernel, asking)
+        if choice is None and not asking:
+            compiled(handle, packed)
+            return
+        with _lock:
+            self._device.activate()
+            self._device.backend.synchronize()
+            self._run(packed, choice)
+
+    def _run(self, packed: bytes, choice: Choice | None) -> None:
+        blocks = prod(self._grid)
+        grid = self._as_python(packed, choice)
+        if choice is not None:
+            number = self._number(choice.block, self._grid, "block")
+            self._number(choice.thread, self._block, "thread")
+        if self._loaded.cooperative:
+            if blocks * prod(self._block) > _MOST_THREADS:
+                raise LaunchError(
+                    f"kernel {self._kernel.__qualname__}: a cooperative grid of at most "
+                    f"{_MOST_THREADS} threads can be debugged; this one has "
+                    f"{blocks * prod(self._block)}; launch a smaller one"
+                )
+            grid.run(range(blocks), partial(_is, choice))
+        elif choice is None:
+            for each in range(blocks):
+                grid.run([each], partial(_is, None))
+        else:
+            self._compiled(packed, 0, number)
+            grid.run([number], partial(_is, choice))
+            self._compiled(packed, number + 1, blocks)
+
+    def _as_python(self, packed: bytes, choice: Choice | None) -> Grid:
+        kernel = self._kernel
+        return Grid(
+            kernel.__qualname__,
+            Functions().function(kernel.py_func),
+            arguments(self._keys, packed),
+            self._grid,
+            self._block,
+            self._shared_bytes,
+            kernel.vocabulary.warp_size,
+            kernel.haulage_options.debug,
+            _prompting,
+            new_prompt,
+            partial(_stops, choice),
+            kernel.alike,
+            self._error,
+        )
+
+    def _number(self, index: Dims, dims: Dims, what: str) -> int:
+        if any(at >= size for at, size in zip(index, dims, strict=True)):
+            raise LaunchError(
+                f"kernel {self._kernel.__qualname__} has no {what} {shown(index)} in this launch: "
+                f"{'its grid has' if what == 'block' else 'its blocks have'} the sizes {dims}"
+            )
+        return index[0] + dims[0] * (index[1] + dims[1] * index[2])
+
+    def _compiled(self, packed: bytes, first: int, end: int) -> None:
+        """Run blocks as compiled code."""
+        if first >= end:
+            return
+        try:
+            self._device.backend.run_blocks(self._loaded.function, packed, first, end)
+        except KernelStopped as stopped:
+            raise runtime.current.describe[self._loaded.function](stopped) from None
+        finally:
+            runtime.current.waited(self._device)
+
+    def _error(self, thread: Thread) -> BaseException:
+        """What the launch raises for what a thread raised."""
+        error = thread.error
+        assert error is not None
+        if isinstance(error, bdb.BdbQuit | LaunchError | BarrierError):
+            return error
+        kind = ZeroDivisionError if isinstance(error, FloatingPointError) else type(error)
+        text = f": {error}" if str(error) else ""
+        made = thread_error(
+            kind,
+            f"kernel {self._kernel.__qualname__}: a thread raised {kind.__name__}{text}; "
+            f"tid={list(thread.index)} ctaid={list(thread.block.index)}",
+        )
+        made.__cause__ = error
+        return made
+
+
+def _is(choice: Choice | None, thread: Thread) -> bool:
+    return (
+        choice is not None and thread.index == choice.thread and thread.block.index == choice.block
+    )
+
+
+def _stops(choice: Choice | None, thread: Thread) -> bool:
+    return choice is None or not choice.only or _is(choice, thread)
+
+
+def _prompting(thread: Thread) -> Thread:
+    """Let the user look at a thread that has stopped or failed; gives the one that goes on."""
+    grid = thread.block.grid
+    while True:
+        grid.focus_on(thread)
+        prompt: Any = thread.prompt
+        error = thread.error
+        if error is None:
+            prompt.talk(thread.frame, None)
+        else:
+            prompt.reset()
+            prompt.message(f"{type(error).__name__} in {thread.name}: {error}")
+            try:
+                prompt.talk(None, error.__traceback__)
+            except LaunchError:
+                # Nobody is there, and what is wrong is told by the launch.
+                return thread
+        chosen: Thread | None = prompt.switch_to
+        if chosen is None:
+            return thread
+        grid.focus_on(chosen)
+        if chosen.state == NEW:
+            chosen.resume()
+            if chosen.state != STOPPED:
+                return chosen
+        thread = chosen
