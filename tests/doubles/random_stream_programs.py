@@ -96,7 +96,7 @@ class Program:
         if name == "change":
             return f"change[1, 64, {stream}]({to}[{part}])"
         other = part if self._random.random() < 0.5 else "0:64"
-        read = elements if other == part else frozenset(range(SIZE))
+        read = elements if other == part else frozenset(range(len(elements)))
         node.uses.append((of, read, False))
         return f"copy[1, 64, {stream}]({to}[{part}], {of}[{other}])"
 

@@ -12,6 +12,7 @@ from haulage.checking import host_arrays, host_memory, seam
 from haulage.checking.findings import FREED, LEAK, STREAM, Finding, Findings
 from haulage.checking.seam import Watched
 from haulage.checking.streams import StreamCheck
+from haulage.checking.touched import Touched
 from haulage.runtime.devices.device import Device
 from haulage.runtime.process import runtime
 
@@ -104,6 +105,7 @@ class HostChecks:
         self,
         device: Device,
         overload: Any,
+        configuration: Any,
         header: bytes,
         captured: Sequence[Any],
         start: Callable[[int, bytes], None],
@@ -112,7 +114,8 @@ class HostChecks:
             self._watch(device)  # one that is not of the process's own devices
         backend: Any = device.backend
         number = backend.number_of(device.id)
-        return self.streams.launching(number, overload, header, captured, start)
+        touched = Touched(overload, device, configuration, len(header))
+        return self.streams.launching(number, overload, header, captured, touched, start)
 
     def unseen(self) -> AbstractContextManager[object]:
         return seam.unseen()

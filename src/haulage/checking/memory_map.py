@@ -10,6 +10,7 @@ import numpy as np
 
 from haulage.checking.findings import Access, Index, Place
 from haulage.checking.order import Moment
+from haulage.checking.touched import Touch
 from haulage.runtime.geometry import layout
 from haulage.runtime.process.call_sites import CallSite
 
@@ -107,6 +108,7 @@ class Use:
         reads, writes: whether it does so there.
         kernel, array: names of the kernel and of its argument, or "".
         place: the line of the program that asked for it.
+        look: works out what a kernel touches of the region, as `Touched` does; None: all of it.
     """
 
     region: Region
@@ -118,6 +120,18 @@ class Use:
     place: Place | None
     kernel: str = ""
     array: str = ""
+    look: Callable[[], Touch] | None = None
+
+    def touch(self) -> Touch:
+        """What is touched of the region: `extent` in addresses, at most."""
+        low, high = self.region.extent
+        if self.look is None:
+            return Touch((low, high), False)
+        extent, is_atomic = self.look()
+        if extent is None:
+            return Touch((low, high), is_atomic)
+        first, last = (self.region.address + each for each in extent)
+        return Touch((max(low, first), min(high, last)), is_atomic)
 
     @property
     def access(self) -> Access:
@@ -195,7 +209,8 @@ def note(uses: list[Use], new: Use, is_over: Callable[[Moment], bool]) -> list[U
     found = []
     kept = []
     low, high = new.region.extent
-    dense = new.region.is_dense
+    # A kernel may touch less.
+    covers = new.region.is_dense and (new.look is None or len(uses) >= _MANY)
     for use in uses:
         if use.moment.actor is new.moment.actor and use.moment.time == new.moment.time:
             kept.append(use)  # of the same work
@@ -203,7 +218,7 @@ def note(uses: list[Use], new: Use, is_over: Callable[[Moment], bool]) -> list[U
         ordered = use.moment.is_ordered_with(new.moment)
         if not ordered and (use.writes or new.writes) and use.region.meets(new.region):
             found.append(use)
-        if ordered and dense and (new.writes or not use.writes):
+        if ordered and covers and (new.writes or not use.writes):
             first, last = use.region.extent
             if low <= first and last <= high and use.moment.is_before(new.moment.clock):
                 continue  # what comes and is not ordered with it is not with the new one, either
@@ -215,12 +230,14 @@ def note(uses: list[Use], new: Use, is_over: Callable[[Moment], bool]) -> list[U
     return found
 
 
-def common(one: Region, other: Region) -> tuple[int, int]:
-    """The first byte that both may have, and how many there are between it and the last one."""
-    low, high = one.extent
-    first, last = other.extent
-    begin = max(low, first)
-    return begin, min(high, last) - begin
+def common(one: Use, other: Use) -> tuple[int, int] | None:
+    """The first byte that both may touch, and how many there are between it and the last one; None:
+    they touch no common one, or both by atomic operations only."""
+    (extent, is_atomic), (also, is_also) = one.touch(), other.touch()
+    assert extent is not None, "a region has one"
+    assert also is not None, "a region has one"
+    begin, end = max(extent[0], also[0]), min(extent[1], also[1])
+    return None if begin >= end or (is_atomic and is_also) else (int(begin), int(end - begin))
 
 
 def region_of(array: np.ndarray) -> Region:

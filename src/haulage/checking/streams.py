@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from haulage.checking.memory_map import Piece, Pieces, Region, Use
 from haulage.checking.order import Moment, Order, StreamKey
 from haulage.checking.places import place_of, place_of_program
 from haulage.checking.seam import unseen
+from haulage.checking.touched import Touched
 from haulage.runtime.arrays.keys import ARRAY, RECORD
 from haulage.runtime.buffers.pinned_memory import registered
 from haulage.runtime.launch import packing
@@ -134,9 +136,16 @@ class StreamCheck:
             self._use(Use(target, moment, what, where, False, True, place), capture)
 
     def launching(
-        self, device: int, overload: Any, header: bytes, captured: Sequence[Any], start: Start
+        self,
+        device: int,
+        overload: Any,
+        header: bytes,
+        captured: Sequence[Any],
+        touched: Touched,
+        start: Start,
     ) -> Start:
-        """See `observing.HostChecker`; `device` is the number of one."""
+        """See `observing.HostChecker`; `device` is the number of one, and `touched` tells what
+        launches touch."""
         fields = _fields(overload, len(header))
         name = overload.body.name
 
@@ -151,7 +160,8 @@ class StreamCheck:
                 capture = self._order.capture_of(key)
                 what = f"kernel {name}"
                 for reads, writes, region, array in fields(packed):
-                    use = Use(region, moment, what, where, reads, writes, place, name, array)
+                    look = partial(touched, array, packed)
+                    use = Use(region, moment, what, where, reads, writes, place, name, array, look)
                     self._use(use, capture)
                 for each in captured:
                     region = Region(
@@ -231,7 +241,10 @@ class StreamCheck:
             self._found(piece, use, other)
 
     def _found(self, piece: Piece, use: Use, other: Use) -> None:
-        begin, nbytes = memory_map.common(use.region, other.region)
+        both = memory_map.common(use, other)
+        if both is None:
+            return
+        begin, nbytes = both
         named = use if use.array or not other.array else other
         index = named.region.index_of(begin) if named.array else None
         self._findings.add(

@@ -143,7 +143,7 @@ def test_work_that_is_found_again_is_counted(check):
     for _ in range(5):
         for stream in (one, other):
             change[(*GRID, stream)](x)
-    assert only(check).count == 9
+    assert only(check).count == 25  # each pair of them
 
 
 # ---- what is no finding -------------------------------------------------------------------------
@@ -181,6 +181,66 @@ def test_rows_and_columns_meet_in_one_element(check):
     change[(*GRID, one)](x[:, 7])
     change[(*GRID, other)](x[5])
     assert "x" in only(check).array
+
+
+@cuda.jit
+def change_part(x, start, n):
+    i = cuda.grid(1)
+    if i < n:
+        x[start + i] *= 2
+
+
+@cuda.jit
+def count(histogram, of):
+    i = cuda.grid(1)
+    if i < of.size:
+        cuda.atomic.add(histogram, of[i], 1)
+
+
+@pytest.fixture
+def in_blocks(device):
+    """Skips devices whose kernels are not looked at."""
+    if not device.properties.code_per_block:
+        pytest.skip("what a kernel touches is worked out on the CPU device")
+
+
+@pytest.mark.usefixtures("in_blocks")
+@pytest.mark.parametrize("over", [0, 1, 3])
+def test_a_kernel_that_is_given_an_offset_uses_its_part_only(check, over):
+    one, other = two()
+    x = cuda.device_array(N)
+    change_part[(*GRID, one)](x, 0, 333 + over)
+    change_part[(*GRID, other)](x, 333, N - 333)
+    if not over:
+        assert not len(check.findings)
+        return
+    assert only(check).index == (333,)
+    assert f" {8 * over} bytes" in only(check).message
+
+
+@pytest.mark.usefixtures("in_blocks")
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_copy_or_the_host_may_use_the_part_that_a_kernel_does_not(check, over):
+    one, other = two()
+    x, y = cuda.device_array(N), cuda.mapped_array(N)
+    host = cuda.pinned_zeros(N)
+    change_part[(*GRID, one)](x, 0, 500)
+    x[500 - over :].copy_to_host(host[500 - over :], stream=other)
+    change_part[(*GRID, one)](y, 500, 500)
+    y[: 500 + over] = 1
+    assert len(check.findings) == 2 * over
+
+
+@pytest.mark.usefixtures("in_blocks")
+def test_atomic_operations_need_no_order_among_them_but_with_others(check):
+    one, other = two()
+    histogram, of = cuda.device_array(10, np.int64), cuda.to_device(np.zeros(N, np.int64))
+    cuda.synchronize()
+    for stream in (one, other, one):
+        count[(*GRID, stream)](histogram, of)
+    assert not len(check.findings)
+    copy[(*GRID, other)](cuda.device_array(10, np.int64), histogram)
+    assert only(check).array == "of"
 
 
 def test_copies_of_ordinary_memory_are_done_when_they_return(check):

@@ -253,6 +253,16 @@ class Launch:
             found = (found[:, None] + steps).ravel()
         return found
 
+    def extent(self, access: Access) -> tuple[float, float]:
+        """What is added to the array's address for the first byte that some thread accesses, at
+        least, and for the byte behind the last one, at most."""
+        known, limits = self._known_at(access.label)
+        offset = access.offset.at(limits)
+        below = {name: -factor for name, factor in offset.factors.items()}
+        least = offset.constant - _most(below, known, limits)
+        most = offset.constant + _most(offset.factors, known, limits)
+        return least, most + access.nbytes
+
     # ---- the proof ------------------------------------------------------------------------------
 
     def separates(self, accesses: Sequence[Access], indices: Iterable[str]) -> bool:

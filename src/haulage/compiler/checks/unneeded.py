@@ -183,6 +183,31 @@ class Unneeded:
             sorts = Alike(known.analyses, kept_calls).sorts(launch, grid) if kept_calls else ()
         return Dropped(frozenset(found), frozenset(shared), sorts)
 
+    def is_atomic(self, number: int) -> bool:
+        """Whether threads make nothing but atomic operations in a range."""
+        known = self._kernel.by_range
+        kinds = {call.item.callee for call in known.get(number, ())}
+        return kinds == {ATOMIC} and not known.get(check.NO_RANGE)
+
+    def touched(
+        self, number: int, values: Mapping[str, int], grid: tuple[int, int, int]
+    ) -> tuple[float, float] | None:
+        """The bytes of a range that the threads of such a launch access, at most: from the first
+        number on, and before the second; None if that is not known."""
+        known = self._kernel
+        if known.by_range.get(check.NO_RANGE):
+            return None
+        launch = Launch(known.inequalities, values, grid, self._block)
+        found = []
+        for call in known.by_range.get(number, ()):
+            offset = launch.offset(call.item.operands[1], known.bases[number])
+            if offset is None:
+                return None
+            found.append(launch.extent(Access(offset, call.nbytes, call.label)))
+        if not found:
+            return 0, 0
+        return min(low for low, _ in found), max(high for _, high in found)
+
     def _are_private(self, launch: Launch, calls: Iterable[Call], base: str) -> bool:
         accesses = []
         for call in calls:

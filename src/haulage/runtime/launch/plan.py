@@ -139,7 +139,7 @@ class LaunchPlan(PlanBase):
         host_checker = runtime.current.host_checker
         if host_checker is not None:
             self._start = host_checker.launching(
-                device, overload, header, self._captured, self._start
+                device, overload, configuration, header, self._captured, self._start
             )
         self._block = Block(header, overload.keys, keys)
         self._packer, self._conversions = self._block.packer, self._block.conversions

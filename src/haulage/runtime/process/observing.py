@@ -147,13 +147,14 @@ class HostChecker(Protocol):
         self,
         device: "Device",
         overload: Any,
+        configuration: Any,
         header: bytes,
         captured: "Sequence[DeviceNDArray]",
         start: Callable[[int, bytes], None],
     ) -> Callable[[int, bytes], None]:
-        """What launches of an overload, whose code uses the arrays `captured`, are started by, in
-        the place of `start`: a function of the handle of a stream, and of the header with the
-        argument block behind it."""
+        """What launches of an overload in a configuration, whose code uses the arrays `captured`,
+        are started by, in the place of `start`: a function of the handle of a stream, and of the
+        header with the argument block behind it."""
         ...
 
     def used_after_close(self, block: "Block") -> None:
