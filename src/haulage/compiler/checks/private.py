@@ -19,16 +19,17 @@ from math import inf
 
 import numpy as np
 
-from haulage.compiler.bounds.enumerated import evaluated
+from haulage.compiler.bounds.enumerated import evaluated, states
 from haulage.compiler.bounds.inequalities import Inequalities, is_iteration, operand_of
 from haulage.compiler.simt.analysis import AXES
-from haulage.compiler.simt.analysis.affine import AffineForms, Form, Symbol
+from haulage.compiler.simt.analysis.affine import AffineForms, Form, Symbol, symbol
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir.model import Instruction, Operand
+from haulage.compiler.simt.ir.model import Instruction, Operand, value_name
 
 _MOST_ROUNDS = 4
 _MOST_NUMBERS = 1 << 20
+_MOST_ACCESSES = 64
 OF_THREAD = tuple(f"%threadIdx.{axis}" for axis in AXES)
 OF_BLOCK = tuple(f"%blockIdx.{axis}" for axis in AXES)
 
@@ -67,23 +68,90 @@ class Access:
     label: str
 
 
+class Forms:
+    """The forms of a kernel's values in indices, iterations and what a launch knows."""
+
+    def __init__(self, inequalities: Inequalities) -> None:
+        self.inequalities, self.analyses = inequalities, inequalities.analyses
+        ranges = self.analyses.get(ValueRanges)
+        self._forms = AffineForms(self.analyses.items, ranges=ranges, wraparound=False)
+        self._of: dict[str, Form] = {}
+        self._at: dict[str, list[Form]] = {}
+        self._repeated: dict[str, list[Form]] = {}
+        self._states: dict[str, list[dict[str, int]]] = {}
+
+    def of(self, operand: Operand) -> Form:
+        """The form of a value, with iterations in place of the counters of loops."""
+        if operand.text not in self._of:
+            self._of[operand.text] = self._counted(self._forms.of(operand))
+        return self._of[operand.text]
+
+    def at(self, label: str) -> list[Form]:
+        """What is not below 0 in a block."""
+        if label not in self._at:
+            self._at[label] = [self._counted(form) for form in self.inequalities.at(label)]
+        return self._at[label]
+
+    def repeated(self, count: Symbol) -> list[Form]:
+        """What is not below 0 at the end of an iteration, if another one follows."""
+        if count.value not in self._repeated:
+            found = self.inequalities.repeated(self.inequalities.loop_of(count))
+            self._repeated[count.value] = [self._counted(form) for form, _ in found]
+        return self._repeated[count.value]
+
+    def trips(self, count: Symbol) -> int | None:
+        """How many iterations a loop has, if it is the same few for all threads."""
+        return len(self._states_of(self.inequalities.loop_of(count))) or None
+
+    def _states_of(self, loop: Loop) -> list[dict[str, int]]:
+        if loop.header not in self._states:
+            self._states[loop.header] = states(self.analyses, loop, {})
+        return self._states[loop.header]
+
+    def _counted(self, form: Form) -> Form:
+        for _ in range(_MOST_ROUNDS):
+            known = {each: self._count(each) for each in form.symbols}
+            counted = {each: found for each, found in known.items() if found is not None}
+            if not counted:
+                break
+            form = Form(form.replaced(counted).monomials)
+        return form
+
+    def _count(self, each: Symbol) -> Form | None:
+        """What a loop's counter is in an iteration."""
+        counted = self.inequalities.counted(each)
+        if counted is not None:
+            return counted.value.form
+        loop = self.inequalities.loop_with(each.value)
+        if loop is None or is_iteration(each):
+            return None
+        values = [state.get(each.value) for state in self._states_of(loop)]
+        if len(values) < 2 or values[0] is None or values[1] is None:
+            return None
+        first, step = values[0], values[1] - values[0]
+        if values != [first + number * step for number in range(len(values))]:
+            return None
+        count = symbol(value_name(loop.header, "iteration"), "i64")
+        return Form({(): first}).plus(count, step) if first else count.times(Form({(): step}))
+
+
 class Launch:
     """A kernel with the numbers of one launch.
 
     Args:
-        inequalities: what holds in the kernel.
+        forms: of the kernel's values.
         values: the integers among its parameters, by their names.
         grid, block: the sizes.
     """
 
     def __init__(
         self,
-        inequalities: Inequalities,
+        forms: Forms,
         values: Mapping[str, int],
         grid: Sequence[int],
         block: Sequence[int],
     ) -> None:
-        self._inequalities, self._analyses = inequalities, inequalities.analyses
+        self._forms, self._analyses = forms, forms.analyses
         sizes = {
             f"%{of}.{axis}": size
             for of, each in (("blockDim", block), ("gridDim", grid))
@@ -92,10 +160,9 @@ class Launch:
         self._values = {**values, **sizes}
         indices = zip((*OF_THREAD, *OF_BLOCK), (*block, *grid), strict=True)
         self._ends = {name: size - 1 for name, size in indices}
-        ranges = self._analyses.get(ValueRanges)
-        self._forms = AffineForms(self._analyses.items, ranges=ranges, wraparound=False)
         self._counts: dict[str, Symbol] = {}
         self._digits: dict[str, Digit] = {}
+        self._numbers: dict[str, int | None] = {}
         self._at: dict[str, tuple[list[Sum], Limits]] = {}
 
     # ---- numbers --------------------------------------------------------------------------------
@@ -114,12 +181,6 @@ class Launch:
 
     def _sum(self, form: Form) -> Sum | None:
         """A form with the launch's numbers; None if there are products of what is none."""
-        for _ in range(_MOST_ROUNDS):
-            known = {each: self._inequalities.counted(each) for each in form.symbols}
-            counted = {each: found.value.form for each, found in known.items() if found}
-            if not counted:
-                break
-            form = Form(form.replaced(counted).monomials)
         constant, factors = 0, dict[str, int]()
         for monomial, times in form.monomials.items():
             left = []
@@ -143,7 +204,9 @@ class Launch:
     def _number(self, each: Symbol) -> int | None:
         if is_iteration(each) or each.value in self._ends or each.type == "ptr":
             return None
-        return evaluated(self._analyses, operand_of(each), self._values)
+        if each.value not in self._numbers:
+            self._numbers[each.value] = evaluated(self._analyses, operand_of(each), self._values)
+        return self._numbers[each.value]
 
     def _digit(self, each: Symbol) -> str | None:
         """The name of the digit that a quotient or a remainder is."""
@@ -202,7 +265,7 @@ class Launch:
             label not in self._at
             or not (self._counts.keys() | self._digits.keys()) <= self._at[label][1].keys()
         ):
-            found = [self._sum(form) for form in self._inequalities.at(label)]
+            found = [self._sum(form) for form in self._forms.at(label)]
             known = [each for each in found if each is not None]
             limits: Limits = {name: (0, end) for name, end in self._ends.items()}
             for _ in range(_MOST_ROUNDS):
@@ -225,16 +288,23 @@ class Launch:
 
     def _limit_iterations(self, limits: Limits, name: str, count: Symbol) -> None:
         """Draw from what holds where a loop goes on how many iterations it has."""
-        for form, _ in self._inequalities.repeated(self._inequalities.loop_of(count)):
+        trips = self._forms.trips(count)
+        if trips is not None:
+            limits[name] = limits[name][0], min(limits[name][1], trips - 1)
+        for form in self._forms.repeated(count):
             found = self._sum(form)
             if found is not None and found.factors.get(name, 0) < 0:
                 # It held in the iteration before, if there was one.
                 before = Sum(found.constant - found.factors[name], found.factors)
                 _limit(limits, before, only=name, least=0)
 
-    def loop_of(self, name: str) -> Loop | None:
-        """The loop whose iterations something counts."""
-        return self._inequalities.loop_of(self._counts[name]) if name in self._counts else None
+    def trips(self, name: str) -> tuple[Loop, int] | None:
+        """The loop whose iterations something counts, and how many these are, if that is known."""
+        if name not in self._counts:
+            return None
+        trips = self._forms.trips(self._counts[name])
+        loop = self._forms.inequalities.loop_of(self._counts[name])
+        return None if trips is None else (loop, trips)
 
     def numbers(self, whole: Sum, at: str | Mapping[str, int]) -> np.ndarray | None:
         """All that a sum can be in the block `at`, more if conditions limit several of its parts
@@ -296,11 +366,24 @@ class Launch:
             each.begin(sorted(loops, reverse=True))
         for radix in sorted(loops | radices.keys()):
             low, high = min(each.low for each in here), max(each.high for each in here)
-            if radix <= high - low or low < 0:
+            if radix <= high - low:
                 return False
             for each in here:
                 each.add(radix)
+            if radix in radices and min(each.low for each in here) < 0:
+                return False
         return min(each.low for each in here) >= 0
+
+    def are_apart(self, one: Access, other: Access) -> bool:
+        """Whether two accesses never are of a common byte, whatever threads make them: one digit
+        is never the same."""
+        here = [_Here(each, *self._known_at(each.label)) for each in (one, other)]
+        radices = {abs(factor) for each in here for factor in each.offset.factors.values()}
+        for radix in (1, *radices):
+            first, second = (each.parts(radix) for each in here)
+            if first and second and any(map(_are_disjoint, first, second)):
+                return True
+        return False
 
     def _is_taken_apart(
         self, whole: Sum, names: Set[str], accesses: Sequence[Access], indices: Set[str]
@@ -318,6 +401,13 @@ class Launch:
         return self.separates(parts, [name for name in indices if name in whole.factors])
 
 
+_Ends = tuple[float, float]
+
+
+def _are_disjoint(one: _Ends, other: _Ends) -> bool:
+    return one[1] < other[0] or other[1] < one[0]
+
+
 class _Here:
     """An access, and what the sum of its smaller digits comes to."""
 
@@ -333,6 +423,26 @@ class _Here:
         """Whether an index is one number only for the threads that make the access."""
         low, high = self.limits[name]
         return low == high
+
+    def parts(self, radix: int) -> tuple[_Ends, _Ends] | None:
+        """Between which numbers the offset is, divided by a radix, and the rest, with the bytes of
+        the access; None if that is as large as the radix."""
+        whole, rest = divmod(self.offset.constant, radix)
+        factors = self.offset.factors
+        high = self._ends({n: f for n, f in factors.items() if f % radix == 0})
+        low = self._ends({n: f for n, f in factors.items() if f % radix})
+        if radix == 1:
+            return (high[0] + whole, high[1] + whole + self._nbytes - 1), (0, 0)
+        rests = rest + low[0], rest + low[1] + self._nbytes - 1
+        if rests[0] < 0 or rests[1] >= radix:
+            return None
+        return (whole + high[0] / radix, whole + high[1] / radix), rests
+
+    def _ends(self, factors: Mapping[str, int]) -> _Ends:
+        return (
+            -_most({n: -f for n, f in factors.items()}, self._known, self.limits),
+            _most(factors, self._known, self.limits),
+        )
 
     def begin(self, loops: Sequence[int]) -> None:
         """Begin with the constant, without what iterations may add as well."""
@@ -399,3 +509,22 @@ def _limit(limits: Limits, known: Sum, only: str = "", least: float = -inf) -> N
         else:
             low = max(low, -(others // factor))
         limits[name] = low, high
+
+
+def are_private(
+    launch: Launch, accesses: Sequence[tuple[Access, bool]], indices: Sequence[str]
+) -> bool:
+    """Whether no two threads that differ in some of `indices` access a common byte which one of
+    them writes; each access is told with whether it is a write."""
+    # Most often all are of one place for each thread.
+    if launch.separates([each for each, _ in accesses], indices):
+        return True
+    if len(accesses) > _MOST_ACCESSES:
+        return False
+    for number, (one, writes) in enumerate(accesses):
+        for other, too in accesses[number:]:
+            if (writes or too) and not (
+                launch.separates([one, other], indices) or launch.are_apart(one, other)
+            ):
+                return False
+    return True

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haulage.compiler.bounds.enumerated import states
 from haulage.compiler.checks.calls import ATOMIC, READ, WRITE, Call
-from haulage.compiler.checks.private import OF_THREAD, Access, Launch, Sum
+from haulage.compiler.checks.private import OF_THREAD, Access, Launch, Sum, are_private
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
 from haulage.compiler.simt.analysis.exits import stopping
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -97,11 +96,11 @@ class Prover:
             if kinds <= {READ} or kinds == {ATOMIC}:
                 continue
             accesses = [
-                Access(offset, call.nbytes, call.label)
+                (Access(offset, call.nbytes, call.label), call.item.callee != READ)
                 for call in inside
                 if (offset := offsets[call]) is not None
             ]
-            if len(accesses) < len(inside) or not self._launch.separates(accesses, OF_THREAD):
+            if len(accesses) < len(inside) or not are_private(self._launch, accesses, OF_THREAD):
                 safe -= set(inside)
         return safe
 
@@ -133,16 +132,17 @@ class Prover:
     def _trips(self, name: str, writes: Sequence[Call]) -> int | None:
         """How many iterations the loop has that a symbol counts, with some writes in each of them;
         None: who knows, or not in each."""
-        loop = self._launch.loop_of(name)
-        if loop is None:
+        found = self._launch.trips(name)
+        if found is None:
             return None
+        loop, trips = found
         latches = [
             label for label in self._analyses.predecessors[loop.header] if label in loop.labels
         ]
         always = all(
             self._analyses.dominates(call.label, latch) for call in writes for latch in latches
         )
-        return len(states(self._analyses, loop, {})) or None if always else None
+        return trips if always else None
 
     def _all_pass(self, writes: Sequence[Call], read: Call) -> bool:
         """Whether no thread comes to a call, or to its end, without one of some writes before."""

@@ -18,7 +18,7 @@ from haulage.compiler.checks.calls import (
     UNWRITTEN,
     Call,
 )
-from haulage.compiler.checks.private import OF_BLOCK, OF_THREAD, Access, Launch
+from haulage.compiler.checks.private import OF_BLOCK, OF_THREAD, Access, Forms, Launch, are_private
 from haulage.compiler.checks.shared import Prover, SharedArray
 from haulage.compiler.definitions import definition_start
 from haulage.compiler.simt.analysis import AXES
@@ -52,7 +52,7 @@ class _Kernel:
     def __init__(self, text: str, arrays: Sequence[int], block: tuple[int, int, int]) -> None:
         function = reader.read(text, KERNEL)
         self.analyses = Analyses(function)
-        self.inequalities = Inequalities(self.analyses, block)
+        self.forms = Forms(Inequalities(self.analyses, block))
         self.parameters = tuple(each.name for each in function.parameters)
         self.bases = [self.parameters[at] for at in arrays]
         self.calls = [
@@ -155,7 +155,7 @@ class Unneeded:
     def _proven(
         self, known: _Kernel, values: Mapping[str, int], grid: tuple[int, int, int], kept: Set[int]
     ) -> Dropped:
-        launch = Launch(known.inequalities, values, grid, self._block)
+        launch = Launch(known.forms, values, grid, self._block)
         others = known.by_range.get(check.NO_RANGE, ())
         found = set()
         for number, base in enumerate(known.bases):
@@ -209,13 +209,14 @@ class Unneeded:
         return min(low for low, _ in found), max(high for _, high in found)
 
     def _are_private(self, launch: Launch, calls: Iterable[Call], base: str) -> bool:
+        """Whether no two threads access a common byte, if one of them writes it."""
         accesses = []
         for call in calls:
             offset = launch.offset(call.item.operands[1], base)
             if offset is None:
                 return False
-            accesses.append(Access(offset, call.nbytes, call.label))
-        return launch.separates(accesses, (*OF_THREAD, *OF_BLOCK))
+            accesses.append((Access(offset, call.nbytes, call.label), call.item.callee != READ))
+        return are_private(launch, accesses, (*OF_THREAD, *OF_BLOCK))
 
 
 _NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
