@@ -26,7 +26,7 @@ from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.checks.sites import Site
 from haulage.compiler.checks.unneeded import Dropped
-from haulage.compiler.emit import UNCHECKED, version_without
+from haulage.compiler.emit import version_without
 from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
 from haulage.runtime.devices.device import Device
@@ -55,12 +55,14 @@ class CheckedLaunch:
         overload: Any,
         device: Device,
         configuration: Configuration,
+        version: str,
     ) -> None:
         self._findings, self._checks = findings, checks
         self._overload, self._device, self._configuration = overload, device, configuration
-        self._body = overload.checked_body(device, checks)
+        self._body, self._version = overload.checked_body(device, checks), version
+        self._instrumented = self._body.instrumented(version)
         self._grid, self._block = configuration.grid, configuration.block
-        self._known = self._body.unneeded(self._block)
+        self._known = self._body.unneeded(self._block, version)
         lowered = self._body.lowered
         self._kernel: str = self._body.name
         self._faults: dict[int, Fault] = lowered.faults
@@ -83,10 +85,10 @@ class CheckedLaunch:
         if stream in self._device.capturing:
             self._record(stream, packed)
             return
-        backend, checked = self._device.backend, self._body.checked
+        backend, checked = self._device.backend, self._instrumented
         arrays = [self._array(number, packed) for number in range(len(self._arrays))]
         dropped = self._unneeded(arrays, packed)
-        loaded = self._load(version_without(dropped))
+        loaded = self._load(version_without(self._version, dropped))
         header, start = self._start_of(loaded, dropped)
         with _lock:
             backend.messages(-1)
@@ -186,7 +188,7 @@ class CheckedLaunch:
         """Say which blocks are checked, if only some are."""
         if dropped.sorts is None or not self._is_sampled(dropped):
             return
-        plain = self._load(UNCHECKED)
+        plain = self._load(version_without(self._version, None))
         numbers = [
             (self._number(block, plain), self._number(block, loaded)) for block in dropped.sorts
         ]
@@ -216,7 +218,7 @@ class CheckedLaunch:
         )
 
     def _ranges(self, arrays: list[LaunchedArray]) -> list[Any]:
-        least = self._body.checked.least
+        least = self._instrumented.least
         races = "race" in self._checks
         return [
             (*array.extent, 0, _log2(least.get(number, 16)), races and number in least)
@@ -278,7 +280,7 @@ class CheckedLaunch:
             self._findings.add(Finding(BARRIER, message, access, count=count))
 
     def _access(self, site: int, block: int, thread: int) -> Access:
-        at = self._body.checked.sites[site]
+        at = self._instrumented.sites[site]
         return Access(
             Place(at.file, at.line),
             at.what,
@@ -292,7 +294,7 @@ class CheckedLaunch:
     ) -> dict[str, Any]:
         """What a finding says of the memory of an access; `number` and `origin` say which array of
         shared memory begins last in front of it, and where."""
-        checked = self._body.checked
+        checked = self._instrumented
         at: Site = checked.sites[site]
         layout = at.layout
         if at.shared:

@@ -113,9 +113,10 @@ class Session:
         overload: Any,
         device: Any,
         configuration: Any,
+        version: str,
     ) -> CheckedLaunch:
         """What checked launches of an overload are started by: see `observing.Checker`."""
-        return CheckedLaunch(self.findings, self.checks, overload, device, configuration)
+        return CheckedLaunch(self.findings, self.checks, overload, device, configuration, version)
 
     def begin(self) -> None:
         """Check what follows.

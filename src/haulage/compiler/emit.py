@@ -8,7 +8,7 @@ body for launches whose arrays do not overlap, if it is another one), what each 
 """
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from haulage.compiler import llvm, versions
@@ -39,9 +39,6 @@ class CPUBody(Body):
     """A kernel whose code is made for one block size each, and in versions for what launches find
     in its arguments."""
 
-    # What was put in for checks, once the code is made.
-    checked: Instrumented | None = None
-
     @cached_property
     def _cleaned(self) -> dict[tuple[str, tuple[str, ...]], str]:
         return {}
@@ -52,16 +49,27 @@ class CPUBody(Body):
         made = self._cleaned.get((version, disjoint))
         if made is None:
             text = versions.specialised(self.lowered, version, disjoint)
-            instrument = self._instrument if self._options.checks else None
+            instrument = partial(self._instrument, version) if self._options.checks else None
             made = clean(text, self.lowered.entry, self.target, instrument)
             made = _without_noalias(made) if disjoint else made
             self._cleaned[version, disjoint] = made
         return made
 
-    def _instrument(self, module: Any) -> Any:
+    def _instrument(self, version: str, module: Any) -> Any:
         """The module with calls of what checks it while it runs."""
-        self.checked = instrumented(module, self.target, self._ranges, self._options.checks)
-        return llvm.parse(self.checked.text)
+        made = instrumented(module, self.target, self._ranges, self._options.checks)
+        self._instrumented[version] = made
+        return llvm.parse(made.text)
+
+    @cached_property
+    def _instrumented(self) -> dict[str, Instrumented]:
+        return {}
+
+    def instrumented(self, version: str) -> Instrumented:
+        """What was put into the kernel for checks, in a version."""
+        with llvm.LOCK:
+            self.cleaned(version)
+        return self._instrumented[version]
 
     @property
     def _ranges(self) -> list[int]:
@@ -74,10 +82,10 @@ class CPUBody(Body):
         """Whether blocks may wait for one another: then all begin before one of them is done."""
         return self.lowered.cooperative or YIELD in self.cleaned()
 
-    def unneeded(self, block: tuple[int, int, int]) -> Unneeded:
-        """Which checks of checked code launches need not make, for blocks of one size."""
+    def unneeded(self, block: tuple[int, int, int], version: str) -> Unneeded:
+        """Which checks of a version's code launches need not make, for blocks of one size."""
         with llvm.LOCK:
-            text = self.cleaned()
+            text = self.cleaned(version)
             return Unneeded(text, self.target, self._ranges, block, self._options.checks)
 
     def _inlined(self) -> tuple[str, str]:
@@ -88,11 +96,10 @@ class CPUBody(Body):
 
     def _make(self, block: tuple[int, int, int], way: str, version: str) -> Code:
         cooperative, target = self.lowered.cooperative, self.target
-        # Versions of checked code are for other things.
-        made_for = versions.GENERAL if self._options.checks else version
+        made_for, _, dropped = version.partition("|")
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
-        if self._options.checks and version != UNCHECKED:
+        if self._options.checks and dropped != _ALL:
             off |= _NOT_CHECKED
 
         def made(text: str, off: frozenset[str]) -> Transformed:
@@ -101,8 +108,8 @@ class CPUBody(Body):
         with llvm.LOCK:
             try:
                 general = self.cleaned(made_for)
-                if self._options.checks and version != versions.GENERAL:
-                    general = without(general, target, _dropped(version))
+                if dropped:
+                    general = without(general, target, _dropped(dropped))
                 bodies, stage, choosing = [general], "", ""
                 if self._options.names_threads:
                     proven = unchecked(general, target, block)
@@ -193,22 +200,25 @@ class CPUBody(Body):
         )
 
 
-# The version of checked code that checks nothing but indices, and reads of local arrays.
-UNCHECKED = "unchecked"
+# Of checked code that checks nothing but indices, and reads of local arrays.
+_ALL = "all"
 
 
-def version_without(dropped: Dropped) -> str:
-    """The version of checked code that does not check some accesses."""
+def version_without(version: str, dropped: Dropped | None) -> str:
+    """A version of checked code that does not check some accesses; None: nor any barriers."""
+    if dropped is None:
+        return f"{version}|{_ALL}"
     if not (dropped.ranges or dropped.shared):
-        return versions.GENERAL
-    return ";".join(",".join(map(str, sorted(each))) for each in (dropped.ranges, dropped.shared))
+        return version
+    listed = (",".join(map(str, sorted(each))) for each in (dropped.ranges, dropped.shared))
+    return f"{version}|{';'.join(listed)}"
 
 
-def _dropped(version: str) -> Dropped | None:
-    if version == UNCHECKED:
+def _dropped(text: str) -> Dropped | None:
+    if text == _ALL:
         return None
     ranges, shared = (
-        frozenset(map(int, filter(None, each.split(",")))) for each in version.split(";")
+        frozenset(map(int, filter(None, each.split(",")))) for each in text.split(";")
     )
     return Dropped(ranges, shared)
 

@@ -94,7 +94,7 @@ class Overload:
         it leaves registers for.
         """
         if place.properties.code_per_block:
-            made = self._version(traits) if place.properties.code_in_versions else GENERAL
+            made = self.version_for(traits) if place.properties.code_in_versions else GENERAL
             return self._loaded(place, block, config.thread_way(), made)
         loaded = self._loaded(place, ANY_BLOCK, _THREADS)
         threads = block[0] * block[1] * block[2]
@@ -127,7 +127,7 @@ class Overload:
             self._checked_bodies[checks] = self._body_for(place.code_for, checks)
         return self._checked_bodies[checks]
 
-    def _version(self, traits: Sequence[str]) -> str:
+    def version_for(self, traits: Sequence[str]) -> str:
         """The version of the code for what a launch found in its arguments.
 
         Of the versions that are made already the best one that suits, once there are many.

@@ -130,7 +130,8 @@ class LaunchPlan(PlanBase):
         overload = kernel.overload_for(device.code_for, keys)
         checker = self._checker
         if checker is not None and checker.checks_kernels and device.properties.code_per_block:
-            checked = checker.checked(overload, device, configuration)
+            version = overload.version_for([kind.trait for kind in each])
+            checked = checker.checked(overload, device, configuration, version)
             self._captured, header, self._start = checked.captured, b"", checked.start
         else:
             loaded = overload.load(device, configuration.block, [kind.trait for kind in each])

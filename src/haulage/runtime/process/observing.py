@@ -125,8 +125,10 @@ class Checker(Protocol):
         overload: Any,
         device: "Device",
         configuration: Any,
+        version: str,
     ) -> "CheckedLaunch":
-        """What launches of an overload on the CPU device are started by."""
+        """What launches of an overload on the CPU device are started by, with a version of the code
+        for what is found in their arguments (`compiler.versions`)."""
         ...
 
 
