@@ -67,6 +67,52 @@ def test_a_guard_lets_pass_whom_it_says(condition):
         np.testing.assert_array_equal(out, passing(condition, x, n, m), f"{n=} {m=}")
 
 
+@pytest.mark.parametrize("condition", ["i < n", "n <= i", "i == n", "t < 9 and n > i", "n < i < m"])
+def test_numbers_at_the_ends_of_64_bits_are_no_others(condition):
+    kernel = made([f"if {condition}:", "    out[i] += 1"])
+    x, ends = np.arange(BLOCKS * THREADS), (2**62, 2**63 - 1)
+    for n, m in itertools.product([each for end in ends for each in (end, -end - 1)], repeat=2):
+        out = np.zeros(BLOCKS * THREADS, np.int64)
+        kernel[BLOCKS, THREADS](x, out, n, m)
+        np.testing.assert_array_equal(out, passing(condition, x, n, m), f"{n=} {m=}")
+
+
+def tree(x, out, n):
+    room = cuda.shared.array(THREADS, np.int64)
+    i, t = cuda.grid(1), cuda.threadIdx.x
+    room[t] = x[i] if i < n else 0
+    cuda.syncthreads()
+    d = THREADS // 2
+    while d > 0:
+        if t < d and i + d < n:
+            room[t] += room[t + d]
+        cuda.syncthreads()
+        d //= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = room[0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 63, 64, 70, 95, 96])
+def test_a_short_loop_runs_for_all_threads_of_a_block_and_for_some(n, device):
+    x, out = np.arange(BLOCKS * THREADS) + 1, np.zeros(BLOCKS, np.int64)
+    cuda.jit(tree)[BLOCKS, THREADS](x, out, n)
+    assert out.tolist() == np.where(x <= n, x, 0).reshape(BLOCKS, THREADS).sum(1).tolist()
+
+
+@pytest.mark.parametrize("threads", [THREADS, 8 * THREADS])
+def test_only_short_loops_are_written_for_usual_ranges(threads):
+    def added(x, out, n):
+        room = cuda.shared.array(THREADS, np.int64)
+        i, t = cuda.grid(1), cuda.threadIdx.x
+        if i < n:
+            room[t % THREADS] = x[i]
+        cuda.syncthreads()
+        out[i] = room[0]
+
+    stages = haulage.compile(added, "void(int64[::1], int64[::1], int64)", block=threads).stages
+    assert ("usually" in stages["work-item-loops"]) == (threads == THREADS)
+
+
 @pytest.mark.parametrize("kind", [np.uint64, np.uint32, np.int32])
 @pytest.mark.parametrize("condition", ["i < n", "np.uint32(t) >= n", "n > np.uint64(t)"])
 def test_a_guard_with_other_types_of_numbers(condition, kind):

@@ -74,6 +74,21 @@ def test_a_uniform_factor_that_is_not_negative_may_scale_the_index():
     assert (factor.value, form.steps, bound.axis) == ("%d", (2, 0, 0), 0)
 
 
+@pytest.mark.parametrize(
+    ("condition", "bits", "far"),
+    [
+        ("icmp ult i64 %t, %d", 64, ""),
+        ("icmp slt i64 %t, %n", 64, "%n"),
+        ("icmp ult i64 %t, %n", 128, ""),
+        ("icmp slt i64 %scaled, %n", 128, ""),
+    ],
+)
+def test_bounds_have_64_bits_if_at_most_one_term_has_to_be_brought_near(condition, bits, far):
+    (guard,) = guards_of(condition).guards
+    (bound,) = guard.bounds
+    assert (bound.bits, bound.far) == (bits, far)
+
+
 def test_a_conjunction_is_as_many_guards():
     found = guards_of("select i1 %zero, i1 %positive, i1 false")
     first, second = found.guards

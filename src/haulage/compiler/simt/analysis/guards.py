@@ -8,7 +8,7 @@ checks in loops (InductiveRangeCheckElimination).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PURE
@@ -19,16 +19,23 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import bits_of
 
+FAR = 1 << 62
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
 
 @dataclass(frozen=True)
 class Bound:
     """A thread passes if `form` is below 0, or, where it is an equation, if it is 0. It depends on
-    one index, perhaps times a uniform value that is not negative."""
+    one index, perhaps times a uniform value that is not negative.
+
+    The rest of the form does not wrap in numbers of `bits`, once the value `far` is brought within
+    `FAR` of 0: it is the only one that may be beyond, so nothing else changes the outcome then.
+    """
 
     form: Form
     equation: bool = False
+    bits: int = 128
+    far: str = ""
 
     @property
     def axis(self) -> int:
@@ -188,7 +195,7 @@ class _Search:
         made = self._bounds(test, signed, left, right, met)
         if made is None or not all(_is_of_one_axis(bound, self.forms.ranges) for bound in made):
             return None
-        return Guard(leaf, wanted, tuple(made))
+        return Guard(leaf, wanted, tuple(_sized(each, self.forms.ranges) for each in made))
 
     def _bounds(
         self, test: str, signed: bool, left: Operand, right: Operand, met: tuple[Bound, ...] = ()
@@ -233,3 +240,24 @@ def _is_of_one_axis(bound: Bound, ranges: ValueRanges) -> bool:
     if bound.equation:
         return steps in ([1], [-1])
     return len(steps) == 1 and abs(steps[0]) & (abs(steps[0]) - 1) == 0
+
+
+def _sized(bound: Bound, ranges: ValueRanges) -> Bound:
+    """A bound, with the numbers to compute it in."""
+    form, far = bound.form, ""
+    if form.products:
+        return bound
+    # The index is below 1024.
+    most = abs(form.constant) + 1024 * max(map(abs, form.steps))
+    for term, factor in form.terms:
+        low, high = ranges.of(Operand(term.type, term.value))
+        if low < 0 and not term.signed:
+            return bound
+        part = abs(factor) * max(-low, high)
+        if part < FAR:
+            most += part
+        elif abs(factor) == 1 and term.type == "i64" and not far:
+            far = term.value
+        else:
+            return bound
+    return replace(bound, bits=64, far=far) if most < FAR else bound

@@ -6,7 +6,7 @@ neighbours in memory. What a program can see of a thread, its indices and its wa
 on that order.
 
 With a guard as `affine form < 0` or `= 0` that depends on one index t, the range is computed in
-128-bit numbers, in which no form of 64-bit values wraps, and clamped to the block's size.
+numbers in which the form does not wrap, of 64 bits or else of 128, and clamped to the block's size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from math import prod
 
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.affine import Symbol
-from haulage.compiler.simt.analysis.guards import Bound, Guard
+from haulage.compiler.simt.analysis.guards import FAR, Bound, Guard
 from haulage.compiler.simt.ir.builder import Builder, Loop, MetadataPairs
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import PROMISES
@@ -241,50 +241,60 @@ class BoundsWriter:
 
     def _of_bound(self, bound: Bound, size: int) -> tuple[str, str]:
         """The first index that a bound lets pass, and the one behind the last."""
-        form, rest, axis = bound.form, str(bound.form.constant), bound.axis
+        form, rest, axis, kind = bound.form, str(bound.form.constant), bound.axis, f"i{bound.bits}"
+
+        def made(opcode: str, left: str, right: str) -> str:
+            return self._builder.binary(opcode, kind, left, right, name="bound")
+
         for term, factor in form.terms:
-            rest = self._wide("add", rest, self._wide("mul", self._widened(term), str(factor)))
+            value = self._widened(term, kind)
+            if term.value == bound.far:
+                value = self._builder.extremum("smax", kind, value, str(-FAR), "bound")
+                value = self._builder.extremum("smin", kind, value, str(FAR), "bound")
+            rest = made("add", rest, made("mul", value, str(factor)))
         if form.products:
             # The term of a product is not negative.
             ((term, scaled),) = form.products
-            step, times = scaled.steps[axis], self._widened(term)
-            rest = self._wide("add", rest, self._wide("mul", times, str(scaled.constant)))
-            slope = self._wide("mul", times, str(abs(step)))
+            step, times = scaled.steps[axis], self._widened(term, kind)
+            rest = made("add", rest, made("mul", times, str(scaled.constant)))
+            slope = made("mul", times, str(abs(step)))
         else:
             step = form.steps[axis]
             slope = str(abs(step))
         if bound.equation:
             # t = -rest, or t = rest.
-            place = self._wide("sub", "0", rest) if step > 0 else rest
-            behind = self._wide("add", place, "1")
-            return self._count_below(place, "1", size), self._count_below(behind, "1", size)
+            place = made("sub", "0", rest) if step > 0 else rest
+            ends = place, made("add", place, "1")
+            first, behind = (self._count_below(kind, end, "1", size) for end in ends)
+            return first, behind
         if step > 0:
             # t * slope < -rest.
-            return "0", self._count_below(self._wide("sub", "0", rest), slope, size)
+            return "0", self._count_below(kind, made("sub", "0", rest), slope, size)
         # t * slope > rest: all but those below rest + 1.
-        return self._count_below(self._wide("add", rest, "1"), slope, size), str(size)
+        return self._count_below(kind, made("add", rest, "1"), slope, size), str(size)
 
-    def _count_below(self, end: str, slope: str, size: int) -> str:
-        """How many of the indices t below a size have t * slope < end; a slope that is known is a
-        power of two."""
+    def _count_below(self, kind: str, end: str, slope: str, size: int) -> str:
+        """How many of the indices t below a size have t * slope < end, numbers of a kind; a slope
+        that is known is a power of two."""
         builder = self._builder
         if not slope.isdigit():
             arguments = ("i128", slope), ("i128", end), ("i32", str(size))
             return builder.call("i32", COUNT, arguments, "bound")
         if slope != "1":
-            rounded = self._wide("add", end, str(int(slope) - 1))
-            end = self._wide("ashr", rounded, str(int(slope).bit_length() - 1))
-        from_0 = builder.extremum("smax", "i128", end, "0", "bound")
-        inside = builder.extremum("smin", "i128", from_0, str(size), "bound")
-        return builder.cast("trunc", "i128", inside, "i32", "bound")
+            end = builder.binary("add", kind, end, str(int(slope) - 1), name="bound")
+            power = str(int(slope).bit_length() - 1)
+            end = builder.binary("ashr", kind, end, power, name="bound")
+        from_0 = builder.extremum("smax", kind, end, "0", "bound")
+        inside = builder.extremum("smin", kind, from_0, str(size), "bound")
+        return builder.cast("trunc", kind, inside, "i32", "bound")
 
-    def _widened(self, term: Symbol) -> str:
-        """A uniform value as an i128."""
+    def _widened(self, term: Symbol, kind: str) -> str:
+        """A uniform value as a number of a kind."""
+        value = self.value(term.value)
+        if term.type == kind:
+            return value
         cast = "sext" if term.signed else "zext"
-        return self._builder.cast(cast, term.type, self.value(term.value), "i128", "bound")
-
-    def _wide(self, opcode: str, left: str, right: str) -> str:
-        return self._builder.binary(opcode, "i128", left, right, name="bound")
+        return self._builder.cast(cast, term.type, value, kind, "bound")
 
     def _larger(self, one: str, other: str) -> str:
         """The larger of two indices."""

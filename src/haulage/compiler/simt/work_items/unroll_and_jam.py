@@ -32,11 +32,11 @@ def is_worth_it(body: Body, regions: Regions, region: Region) -> bool:
         return False
     if any(item.opcode == "call" and elementwise(item.callee) is None for item in items):
         return False
-    loops = _loops(regions.function, region)
+    loops = kept_loops(regions.function, region)
     return any(_carries(regions.function, loop) for loop in loops)
 
 
-def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
+def kept_loops(function: Function, region: Region) -> list[control_flow.Loop]:
     """The innermost of a region's loops that LLVM does not unroll."""
     successors = {
         label: ()

@@ -9,10 +9,11 @@ when the block waits, so that it is in registers while it does not.
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 
 from haulage.compiler.simt.analysis import AXES
-from haulage.compiler.simt.analysis.guards import Bound
+from haulage.compiler.simt.analysis.guards import Bound, Guard
 from haulage.compiler.simt.analysis.instruction_costs import WORD, is_access
 from haulage.compiler.simt.analysis.strides import size_of_access
 from haulage.compiler.simt.emit.block_function import clear
@@ -39,6 +40,9 @@ from haulage.compiler.simt.vectorize.function import declarations, run_strips
 from haulage.compiler.simt.work_items import quotient_runs, unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.work_items.warp_loops import WarpLoops
+
+# The most vectors of a short loop.
+MOST_VECTORS = 4
 
 
 def write(schedule: Schedule) -> str:
@@ -208,7 +212,8 @@ class WorkItemLoops(StateMachine):
 
             def run_side(ranges: Ranges, passing: bool) -> None:
                 told = {split.condition: _text(split.outcome == passing)}
-                self._loop(region, ranges, self._told(region, given, told), loaded)
+                usual = whole(self.sizes) if passing and not self._inside(split) else None
+                self._loop(region, ranges, self._told(region, given, told), loaded, usual)
 
             split_index_set(
                 b,
@@ -231,12 +236,18 @@ class WorkItemLoops(StateMachine):
         return [*given, *(("i1", holds) for holds in told)]
 
     def _loop(
-        self, region: Region, ranges: Ranges, given: list[Typed], loaded: Mapping[str, str]
+        self,
+        region: Region,
+        ranges: Ranges,
+        given: list[Typed],
+        loaded: Mapping[str, str],
+        usual: Ranges | None = None,
     ) -> None:
-        """Run a region for the threads of some ranges; `given` with the outcomes of its guards."""
+        """Run a region for the threads of some ranges; `given` with the outcomes of its guards.
+        In most blocks the ranges are the `usual` ones, if there are such."""
         found = self.divided[region.number]
         if not found:
-            self._loop_over_all(region, ranges, given)
+            self._loop_over_all(region, ranges, given, usual)
             return
         b = self.b
         bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, loaded)
@@ -246,7 +257,7 @@ class WorkItemLoops(StateMachine):
         self._loop_over_runs(region, ranges, given, loaded, found)
         b.jump(after)
         b.block(single)
-        self._loop_over_all(region, ranges, given)
+        self._loop_over_all(region, ranges, given, usual)
         b.jump(after)
         b.block(after)
 
@@ -277,17 +288,23 @@ class WorkItemLoops(StateMachine):
             callee = f"haulage.region.{region.number}{quotient_runs.SUFFIX}"
             self.call(region, nest.index, nest.linear, [*given, *run], callee=callee, access=access)
 
-    def _loop_over_all(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
-        """Run a region for the threads of some ranges, in one loop along the innermost axis."""
-        if not self._hides_trip_count(region, ranges):
+    def _loop_over_all(
+        self, region: Region, ranges: Ranges, given: list[Typed], usual: Ranges | None
+    ) -> None:
+        """Run a region for the threads of some ranges, in one loop along the innermost axis, or, if
+        it is short, in another one where they are the usual ones."""
+        axis, jammed = self.axes[-1], region.number in self.jammed
+        if usual is None or usual[axis] == ranges[axis] or jammed or not self._is_short(region):
             self._nest(region, ranges, given)
             return
-        b, axis, threads = self.b, self.axes[-1], str(self.sizes[self.inner])
-        all_threads, some, after = map(b.name, ("all", "some", "after"))
-        first, end = ranges[axis]
-        count = b.binary("sub", "i32", end, first)
-        b.branch(b.compare("eq", "i32", count, threads), all_threads, some)
-        for label, bounds in ((all_threads, ("0", threads)), (some, (first, end))):
+        b = self.b
+        usually, seldom, after = map(b.name, ("usually", "seldom", "after"))
+        # The usual ranges have all that are passed by the threads of a block.
+        count, most = (
+            b.binary("sub", "i32", end, first) for first, end in (ranges[axis], usual[axis])
+        )
+        b.branch(b.compare("eq", "i32", count, most), usually, seldom)
+        for label, bounds in ((usually, usual[axis]), (seldom, ranges[axis])):
             b.block(label)
             self._nest(region, {**ranges, axis: bounds}, given)
             b.jump(after)
@@ -327,14 +344,20 @@ class WorkItemLoops(StateMachine):
                 linear = linear_index(self.b, self.sizes, self.axes, (x, y, z))
                 self.call(region, (x, y, z), linear, self._told(region, given))
             else:
-                self._loop(region, self.everyone, self._told(region, given), loaded)
+                usual = whole(self.sizes) if self.ranges.of_kernel else None
+                self._loop(region, self.everyone, self._told(region, given), loaded, usual)
             return
         b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
+        inside = [replace(each, bounds=self._inside(each)) for each in own]
+        usual = None
+        if self.ranges.of_kernel or inside != [*own]:
+            known = [each for each in inside if each.bounds]
+            usual = bounds.ranges(known, whole(self.sizes), self.sizes)
         some, nobody, after = map(b.name, ("some", "nobody", "after"))
         b.branch(bounds.not_empty(ranges, self.everyone), some, nobody)
         b.block(some)
-        self._loop(region, ranges, self._told(region, given), loaded)
+        self._loop(region, ranges, self._told(region, given), loaded, usual)
         b.jump(after)
         b.block(nobody)
         linear = linear_index(b, self.sizes, self.axes, (x, y, z))
@@ -369,14 +392,24 @@ class WorkItemLoops(StateMachine):
         bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
         return [bound for bound in bounds if bound.axis == self.inner]
 
-    def _hides_trip_count(self, region: Region, ranges: Ranges) -> bool:
-        """Whether LLVM would make vectors of more lanes than there are threads along the innermost
-        axis, so that the loop over them never runs: 64 of bytes, say, for 16 threads. It makes them
-        no longer than a trip count that is a constant, but does not ask how large one can be."""
-        threads = self.sizes[self.inner]
-        if 8 * self.widest[region.number] * threads >= self.schedule.vector_bits:
+    def _inside(self, guard: Guard) -> tuple[Bound, ...]:
+        """The bounds of a guard that are about a thread's place in its block only, as in `t < d`.
+        By others, which have parameters of the kernel, most blocks lie inside as a whole."""
+        items = self.ranges.items
+        return tuple(
+            bound
+            for bound in guard.bounds
+            if not bound.form.products and all(term.value in items for term, _ in bound.form.terms)
+        )
+
+    def _is_short(self, region: Region) -> bool:
+        """Whether the loop along the innermost axis is one for vectors, and for so few that it is
+        worth to have one whose trip count LLVM knows. It also makes no vectors of more lanes than
+        that: 64 of bytes, say, for 16 threads, whose loop would never run."""
+        bits = 8 * self.widest[region.number] * self.sizes[self.inner]
+        if bits > MOST_VECTORS * self.schedule.vector_bits:
             return False
-        if ranges[self.axes[-1]] == ("0", str(threads)) or region.number in self.jammed:
+        if unroll_and_jam.kept_loops(self.regions.function, region):
             return False
         # Bytes of the threads' own arrays are far apart, and not worth vectors.
         return not (self.body.private or any(each.equation for each in self._inner_bounds(region)))
