@@ -82,7 +82,7 @@ class CPUBody(Body):
         """Whether blocks may wait for one another: then all begin before one of them is done."""
         return self.lowered.cooperative or YIELD in self.cleaned()
 
-    def unneeded(self, block: tuple[int, int, int], version: str) -> Unneeded:
+    def unneeded(self, block: tuple[int, int, int], version: str = versions.GENERAL) -> Unneeded:
         """Which checks of a version's code launches need not make, for blocks of one size."""
         with llvm.LOCK:
             text = self.cleaned(version)

@@ -197,7 +197,7 @@ class Unneeded:
         known = self._kernel
         if known.by_range.get(check.NO_RANGE):
             return None
-        launch = Launch(known.inequalities, values, grid, self._block)
+        launch = Launch(known.forms, values, grid, self._block)
         found = []
         for call in known.by_range.get(number, ()):
             offset = launch.offset(call.item.operands[1], known.bases[number])
