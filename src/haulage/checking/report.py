@@ -3,6 +3,7 @@
 import html
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import TextIO
@@ -11,6 +12,21 @@ from haulage.checking.excerpts import Mark, excerpts, shown
 from haulage.checking.findings import KINDS, Access, Finding, Place
 from haulage.checking.result import Result
 from haulage.tracing.words import duration
+
+# Letters in a line of a message.
+_WIDTH = 100
+
+# What mostly helps.
+HELP = {
+    "bounds": "Compare the index with the size of the array first.",
+    "race": "What orders them: a barrier within a block, atomic operations, or two launches.",
+    "uninitialized": "New device arrays and shared arrays hold garbage: write what is read first.",
+    "barrier": "Put it where all threads of the block come: behind the `if`, outside of the loop.",
+    "stream": "What orders them: one stream, an event that is waited for, or synchronize().",
+    "leak": "Give it back by hand, or take it by `with`.",
+    "freed": "Keep the array as long as anything uses it.",
+    "address": "Look at how the pointer or the view was made.",
+}
 
 # What is told instead of "nothing found" where nothing was looked at.
 NO_LAUNCH = "nothing found, as no kernel was launched on the CPU device"
@@ -92,13 +108,14 @@ def counted(count: int, one: str, many: str = "") -> str:
 def _page(kind: str, findings: list[Finding], result: Result, paint: Paint) -> list[str]:
     title = f"{kind}: {KINDS.get(kind, kind)}"
     lines = [paint(title, "head"), paint("=" * len(title), "head")]
+    lines += [paint(HELP[kind], "quiet")] if kind in HELP else []
     for finding in findings:
         lines += ["", *_finding(finding, result, paint)]
     return lines
 
 
 def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
-    lines = [paint(finding.message, "title")]
+    lines = [paint(line, "title") for line in _wrapped(finding.message)]
     lines += [f"  {each}" for each in _places(finding, result, paint)]
     if finding.same_value:
         lines.append("  each time both wrote the same value")
@@ -110,6 +127,10 @@ def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
         where = "these lines" if len(places) > 1 else "this line"
         lines.append(f"  found {finding.count:,} times at {where}")
     return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _places(finding: Finding, result: Result, paint: Paint) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from haulage import __version__
 from haulage.checking.excerpts import line_of, spans
 from haulage.checking.findings import KINDS, SLOW, Access, Finding, Place
-from haulage.checking.report import said
+from haulage.checking.report import HELP, said
 from haulage.checking.result import Result
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -75,8 +75,8 @@ def _rule(kind: str) -> dict[str, Any]:
         "shortDescription": {"text": text[0].upper() + text[1:]},
         "fullDescription": {"text": f"haulage check found {text}."},
         "help": {
-            "text": f"{text[0].upper() + text[1:]}. docs/check.md of Haulage says what to do. A "
-            f"line that is right as it is gets the comment '# haulage: ignore[{kind}]'."
+            "text": f"{text[0].upper() + text[1:]}. {HELP.get(kind, '')} A line that is right as "
+            f"it is gets the comment '# haulage: ignore[{kind}]'."
         },
         "defaultConfiguration": {"level": _level(kind)},
         "properties": {"tags": ["gpu", "concurrency" if kind in _ORDER else "correctness"]},

@@ -9,7 +9,7 @@ import pytest
 
 from haulage.checking import report
 from haulage.checking.excerpts import Mark, spans, underline
-from haulage.checking.findings import Access, Finding, Place
+from haulage.checking.findings import KINDS, Access, Finding, Place
 from haulage.checking.result import Result
 
 PROGRAM = """\
@@ -57,6 +57,7 @@ def test_both_lines_are_shown_with_the_accesses_marked(program):
     assert report.as_text(result) == dedent("""\
         race: two threads, one location, and nothing that orders them
         =============================================================
+        What orders them: a barrier within a block, atomic operations, or two launches.
 
         nothing orders a read and a write of tile[6]
           --> blur.py:8 and blur.py:5 in kernel blur
@@ -92,6 +93,19 @@ def test_the_element_is_named_where_it_is_known(program):
         "stream", "no order", Access(Place(program, 5), "write by a copy"), element="x[0]"
     )
     assert "^ write of x[0] by a copy\n" in report.as_text(Result([copy]))
+
+
+def test_long_messages_are_wrapped_and_names_of_files_stay_whole():
+    path = "/a-long/path-with-hyphens/" * 6
+    text = f"some threads wait at {path}, which others never reach; let every thread reach them"
+    lines = report.as_text(Result([Finding("barrier", text, Access(None, "barrier"))])).splitlines()
+    begin = lines.index("some threads wait at")
+    assert lines[begin + 1] == f"{path},"
+    assert lines[begin + 2] == "which others never reach; let every thread reach them"
+
+
+def test_each_kind_of_mistake_has_a_word_of_help():
+    assert set(report.HELP) == set(KINDS) - {"slow"}
 
 
 def test_each_kind_has_a_page_and_each_finding_its_lines(program):
