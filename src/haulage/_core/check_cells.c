@@ -408,7 +408,7 @@ static void check_written(thread *now, int64_t how, uint64_t address, const loca
     uint32_t size = size_of(how);
     for (uint32_t i = 0; i < size; i++)
         if (!at->written[i]) {
-            found(HAULAGE_UNWRITTEN, now, (uint32_t)how & (SITES - 1), address, 0, false);
+            found(HAULAGE_UNWRITTEN, now, (uint32_t)how & (SITES - 1), address + i, 0, false);
             return;
         }
 }

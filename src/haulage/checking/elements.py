@@ -22,36 +22,36 @@ class LaunchedArray:
         dtype: "np.dtype | None",
     ) -> None:
         self.name, self.dtype = name, dtype
-        self._address, self._shape, self._strides, self._nbytes = address, shape, strides, nbytes
+        self.address, self.shape, self.strides, self._nbytes = address, shape, strides, nbytes
 
     def element_at(self, address: int) -> tuple[Index | None, str]:
         """The index of the element that has a byte, None if none has, and the field of a record."""
         index = self.index_of(address)
         if index is None or self.dtype is None:
             return index, ""
-        steps = zip(index, self._strides, strict=True)
-        offset = address - self._address - sum(n * step for n, step in steps)
+        steps = zip(index, self.strides, strict=True)
+        offset = address - self.address - sum(n * step for n, step in steps)
         return index, field_at(self.dtype, offset)
 
     @property
     def extent(self) -> tuple[int, int]:
         """The address of its first byte, and the bytes up to its last one."""
-        if 0 in self._shape:
-            return self._address, 0
-        steps = [(n - 1) * stride for n, stride in zip(self._shape, self._strides, strict=True)]
+        if 0 in self.shape:
+            return self.address, 0
+        steps = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         low = sum(step for step in steps if step < 0)
-        return self._address + low, sum(map(abs, steps)) + self._nbytes
+        return self.address + low, sum(map(abs, steps)) + self._nbytes
 
     def index_of(self, address: int) -> Index | None:
         """The index of the element that an address is in; None if it is in none."""
         low, nbytes = self.extent
         if not low <= address < low + nbytes:
             return None
-        index = [0] * len(self._shape)
-        left = address - self._address
-        axes = sorted(range(len(index)), key=lambda axis: -abs(self._strides[axis]))
+        index = [0] * len(self.shape)
+        left = address - self.address
+        axes = sorted(range(len(index)), key=lambda axis: -abs(self.strides[axis]))
         for axis in axes:
-            n, stride = self._shape[axis], self._strides[axis]
+            n, stride = self.shape[axis], self.strides[axis]
             if n > 1 and stride:
                 index[axis] = max(0, min(n - 1, left // stride))
                 left -= index[axis] * stride

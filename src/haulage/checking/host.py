@@ -9,10 +9,11 @@ import numpy as np
 from haulage import forks
 from haulage._core.memory import live_blocks
 from haulage.checking import host_arrays, host_memory, seam
-from haulage.checking.findings import FREED, LEAK, STREAM, Finding, Findings
+from haulage.checking.findings import FREED, LEAK, STREAM, UNINITIALIZED, Finding, Findings
 from haulage.checking.seam import Watched
 from haulage.checking.streams import StreamCheck
 from haulage.checking.touched import Touched
+from haulage.checking.written import WrittenMemory
 from haulage.runtime.devices.device import Device
 from haulage.runtime.process import runtime
 
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from haulage.runtime.memory import Block
 
 # Which kinds of findings each check of the host's part makes.
-_MAKES = {"stream": (STREAM,), "memory": (FREED, LEAK)}
+_MAKES = {"stream": (STREAM,), "memory": (FREED, LEAK), "init": (UNINITIALIZED,)}
 
 
 class HostChecks:
-    """Makes the checks "stream" and "memory" of `haulage.checking.session.CHECKS`.
+    """Makes the checks "stream" and "memory" of `haulage.checking.session.CHECKS`, and of "init"
+    what is about the host and the memory of devices.
 
     It is told what happens as the observer of memory, and by drivers that it stands in front of.
     """
@@ -38,6 +40,7 @@ class HostChecks:
         self._devices: list[Device] = []
         self.memory = host_memory.MemoryCheck(_Chosen(self))
         self.streams = StreamCheck(_Chosen(self), self.memory.used)
+        self.written = WrittenMemory(_Chosen(self))
         self.pinned_type: type[np.ndarray] = host_arrays.PinnedArray
 
     def makes(self, kind: str) -> bool:
@@ -56,11 +59,11 @@ class HostChecks:
         if now.observer is not None:
             raise RuntimeError(
                 "streams and memory of a program that is traced cannot be checked; check it "
-                "without `haulage trace`, or leave out the checks stream and memory"
+                "without `haulage trace`, or leave out the checks stream, memory and init"
             )
         now.observer = now.host_checker = self
         for block in live_blocks():
-            self.allocated(block)
+            self._known(block, is_new=False)
         for device in _found():
             self._watch(device)
         host_arrays.begin(self.streams.used_by_host)
@@ -97,7 +100,7 @@ class HostChecks:
     def _in_front_of(self, backend: "Backend") -> Any:
         made = self._watched.get(id(backend))
         if made is None:
-            made = Watched(backend, self._numbers, self.streams, self.memory)
+            made = Watched(backend, self._numbers, self.streams, self.memory, self.written)
             self._watched[id(backend)] = made
         return made
 
@@ -130,10 +133,16 @@ class HostChecks:
     inside = True
 
     def allocated(self, block: "Block") -> None:
+        self._known(block, is_new=True)
+
+    def _known(self, block: "Block", *, is_new: bool) -> None:
         self.memory.allocated(block)
         self.streams.allocated(block)
+        if "init" in self.checks:
+            self.written.allocated(block, is_new=is_new)
 
     def freed(self, block: "Block") -> None:
+        self.written.freed(block)
         self.streams.freed(block)
         self.memory.freed(block)
 
@@ -185,6 +194,8 @@ def follow(checks: frozenset[str], findings: Findings | None) -> None:
         made = runtime.current.host_checker
         if isinstance(made, HostChecks):
             if own and findings is not None:
+                if "init" not in own:
+                    made.written.forget()
                 made.checks, made.findings = own, findings
             else:
                 made.end()

@@ -33,6 +33,7 @@ from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.faults import translate
 from haulage.runtime.launch.loaded import Configuration, Loaded
 from haulage.runtime.memory.block import holding
+from haulage.runtime.process import runtime
 
 # Types of arguments that are integers, as `struct` reads them.
 _INTEGERS = {"i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q"}
@@ -87,13 +88,14 @@ class CheckedLaunch:
             return
         backend, checked = self._device.backend, self._instrumented
         arrays = [self._array(number, packed) for number in range(len(self._arrays))]
-        dropped = self._unneeded(arrays, packed)
+        marked = self._marked(arrays)
+        dropped = self._unneeded(arrays, packed, marked)
         loaded = self._load(version_without(self._version, dropped))
         header, start = self._start_of(loaded, dropped)
         with _lock:
             backend.messages(-1)
             check.begin(
-                self._ranges(arrays),
+                self._ranges(arrays, marked),
                 prod(self._grid),
                 prod(self._block),
                 self._overload.warp_size,
@@ -114,6 +116,8 @@ class CheckedLaunch:
                     raise translate(stopped) from None
             finally:
                 accesses, found = check.end()
+                if marked:
+                    self._written.launched(marked.values())
                 self._findings.checked(accesses)
                 self._note_indices()
                 for each in found:
@@ -121,14 +125,19 @@ class CheckedLaunch:
 
     def _record(self, stream: int, packed: bytes) -> None:
         """Let a graph have the launch, unchecked: nobody waits when it runs."""
+        if self._written is not None:
+            each = range(len(self._arrays))
+            self._written.not_seen([self._array(number, packed) for number in each])
         loaded = self._overload.load(self._device, self._block)
         header, start = loaded.prepare(self._configuration)
         start(stream, header + packed)
 
     # ---- what need not be checked -------------------------------------------------------------
 
-    def _unneeded(self, arrays: list[LaunchedArray], packed: bytes) -> Dropped:
-        """The checks that this launch need not make."""
+    def _unneeded(
+        self, arrays: list[LaunchedArray], packed: bytes, marked: dict[int, Any]
+    ) -> Dropped:
+        """The checks that this launch need not make; not all of the arrays `marked` is written."""
         known = self._known
         behind = len(self._arguments)
         names = known.parameters[-behind:] if behind else ()
@@ -147,9 +156,10 @@ class CheckedLaunch:
             and start < low + nbytes
             and (number in known.written or other in known.written)
         )
-        key = tuple(values.values()), overlapping
+        kept = overlapping | {number for number in marked if number >= 0}
+        key = tuple(values.values()), kept
         if key not in self._dropped:
-            self._dropped[key] = known.of(values, self._grid, overlapping)
+            self._dropped[key] = known.of(values, self._grid, kept)
         return self._dropped[key]
 
     def _integer(self, number: int, kind: str, packed: bytes) -> int:
@@ -217,13 +227,44 @@ class CheckedLaunch:
             struct.unpack_from("=q", packed, self._offsets[number])[0] for number in numbers
         )
 
-    def _ranges(self, arrays: list[LaunchedArray]) -> list[Any]:
+    @property
+    def _written(self) -> Any:
+        """Which memory was written, where that is checked; else None."""
+        host_checker = runtime.current.host_checker
+        return None if host_checker is None or "init" not in self._checks else host_checker.written
+
+    def _marked(self, arrays: list[LaunchedArray]) -> dict[int, Any]:
+        """The memory, not all of which is written, that a launch may access, by the number of its
+        array; that of no array has numbers below 0."""
+        written = self._written
+        if written is None:
+            return {}
+        if not self._instrumented.is_whole:
+            written.not_seen(arrays)
+            return {}
+        found = written.of_arrays(arrays)
+        if self._known.strays:
+            known = {each.memory for each in found.values()}
+            others = [each for each in written.all() if each.memory not in known]
+            found.update({-1 - number: each for number, each in enumerate(others)})
+        return found
+
+    def _ranges(self, arrays: list[LaunchedArray], marked: dict[int, Any]) -> list[Any]:
         least = self._instrumented.least
         races = "race" in self._checks
-        return [
-            (*array.extent, 0, _log2(least.get(number, 16)), races and number in least)
-            for number, array in enumerate(arrays)
-        ]
+        made = []
+        for number, array in enumerate(arrays):
+            low, nbytes = array.extent
+            marks = 0
+            if number in marked:
+                marks = marked[number].at(low)
+            looked = races and number in least
+            made.append((low, nbytes, marks, _log2(least.get(number, 16)), looked))
+        for number, each in marked.items():
+            if number < 0:
+                start, nbytes = each.memory.start, each.written.nbytes
+                made.append((start, nbytes, each.at(start), 0, False))
+        return made
 
     # ---- what was found ------------------------------------------------------------------------
 

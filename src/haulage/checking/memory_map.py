@@ -1,7 +1,7 @@
 """Which bytes work uses, and what of them another piece of work used before."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -167,6 +167,9 @@ class Pieces:
         self._starts: list[int] = []
         self._by_start: dict[int, Piece] = {}
         self._by_key: dict[Any, Piece] = {}
+
+    def __iter__(self) -> Iterator[Piece]:
+        return iter(tuple(self._by_start.values()))
 
     def of_key(self, key: Any) -> Piece | None:
         """The piece that is known by a key."""

@@ -16,6 +16,7 @@ from haulage.checking.memory_map import Region
 if TYPE_CHECKING:
     from haulage.checking.host_memory import MemoryCheck
     from haulage.checking.streams import StreamCheck
+    from haulage.checking.written import WrittenMemory
 
 
 class _Active(threading.local):
@@ -46,11 +47,13 @@ class Watched:
         numbers: dict[tuple[int, int], int],
         streams: "StreamCheck",
         memory: "MemoryCheck",
+        written: "WrittenMemory",
     ) -> None:
         self.backend = backend
         self._numbers = numbers
         self._check = streams
         self._memory = memory
+        self._written = written
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
@@ -93,11 +96,17 @@ class Watched:
         self._memory.registered(host_ptr)
         return address
 
+    def _copied(self, stream: int, target: Region, source: Region | None) -> None:
+        key = self.key(stream)
+        self._check.copied(key, target, source)
+        with self._check.ordering as order:
+            is_recorded = order.capture_of(key) is not None
+        self._written.copied(target, source, is_recorded=is_recorded)
+
     # ---- work ---------------------------------------------------------------------------------
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
-        target, source = Region.of_bytes(dst, nbytes), Region.of_bytes(src, nbytes)
-        self._check.copied(self.key(stream), target, source)
+        self._copied(stream, Region.of_bytes(dst, nbytes), Region.of_bytes(src, nbytes))
         self.backend.copy(dst, src, nbytes, stream)
 
     def copy_nd(
@@ -112,12 +121,11 @@ class Watched:
     ) -> None:
         target = Region(dst, tuple(shape), tuple(dst_strides), itemsize)
         source = Region(src, tuple(shape), tuple(src_strides), itemsize)
-        self._check.copied(self.key(stream), target, source)
+        self._copied(stream, target, source)
         self.backend.copy_nd(dst, dst_strides, src, src_strides, shape, itemsize, stream)
 
     def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
-        target = Region.of_bytes(dst, len(value) * count)
-        self._check.copied(self.key(stream), target, None)
+        self._copied(stream, Region.of_bytes(dst, len(value) * count), None)
         self.backend.fill(dst, value, count, stream)
 
     def graph_launch(self, graph: int, stream: int) -> None:

@@ -185,7 +185,7 @@ def _follow_host() -> None:
     with _changing:
         asked = frozenset().union(*(each.asked for each in _open))
         findings = _open[-1].findings if _open else None
-    if runtime.current.host_checker is not None or asked & {"stream", "memory"}:
+    if runtime.current.host_checker is not None or asked & {"stream", "memory", "init"}:
         # They import NumPy.
         from haulage.checking import host
 

@@ -47,6 +47,9 @@ _DECLARED = {
 }
 # What makes an address of others.
 _DERIVED = ("getelementptr", "bitcast", "addrspacecast", "freeze")
+_DEFINED = re.compile(r'(?m)^define [^\n]*?@"?([^"(\s]+)"?\(')
+# What writes many bytes.
+_OF_MANY = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
 # Kinds of memory.
 _PRIVATE, _SHARED, _OTHER = "private", "shared", "other"
 _MEMORY = {FILL: "ptr, i8, i64, i1", COPY: "ptr, ptr, i64, i1"}
@@ -64,6 +67,7 @@ class Instrumented:
 
     `least` has for each range of a launch the fewest bytes of an access that may be made there;
     `least_shared` is that of shared memory; `arrays` are the arrays there, by number.
+    `is_whole`: no access of what others can see is without a call.
     """
 
     text: str
@@ -71,6 +75,7 @@ class Instrumented:
     least: dict[int, int]
     least_shared: int
     arrays: tuple[Layout, ...]
+    is_whole: bool
 
 
 def instrumented(
@@ -102,7 +107,14 @@ def instrumented(
     attributes = f"attributes #{_ATTRIBUTES} = {{ {_QUIET} }}"
     whole = f"{text[:body]}{writer.listing(function)}{text[end:]}\n{declared}\n{attributes}\n"
     whole = without_notes(without_locations(whole))
-    return Instrumented(whole, tuple(made.sites), made.least, made.least_shared, tuple(made.arrays))
+    return Instrumented(
+        whole,
+        tuple(made.sites),
+        made.least,
+        made.least_shared,
+        tuple(made.arrays),
+        made.is_whole(text),
+    )
 
 
 # Of a group of attributes that LLVM's own numbers do not reach.
@@ -142,6 +154,21 @@ class _Instrumentation:
             local.instrument()
         first = self.function.blocks[self.function.entry]
         first.body[:0] = self._begin()
+
+    def is_whole(self, text: str) -> bool:
+        """Whether calls tell of all accesses of memory that others can see: none is made by another
+        function of the module, or by one of LLVM's of many bytes."""
+        defined = set(_DEFINED.findall(text))
+        for item in self.function.instructions():
+            callee = item.callee or ""
+            if callee.startswith(_OF_MANY) and self._is_seen(item.operands[0].text):
+                return False
+            if callee in defined:
+                return False
+        return True
+
+    def _is_seen(self, address: str) -> bool:
+        return {self._kind(root) for root in self._roots_of(address)} != {_PRIVATE}
 
     def _begin(self) -> Iterable[Instruction]:
         """What asks, at the thread's beginning, for what is known of it."""

@@ -61,6 +61,8 @@ class _Kernel:
             for item in each.body
             if (item.callee or "").startswith(CHECKS) and item.callee not in _OTHERS
         ]
+        # Whether a thread may read what it did not write of its own arrays: that is its own affair.
+        self.tells_of_own = any(item.callee == UNWRITTEN for item in function.instructions())
         calls = [Call(item, label) for label, item in self.calls if item.callee in ACCESSES]
         self.by_range: dict[int, list[Call]] = {}
         for call in calls:
@@ -124,6 +126,11 @@ class Unneeded:
             if any(call.item.callee != READ for call in calls)
         )
 
+    @property
+    def strays(self) -> bool:
+        """Whether threads access memory that may be in any range, or in none."""
+        return check.NO_RANGE in self._kernel.by_range
+
     def of(self, values: Mapping[str, int], grid: tuple[int, int, int], kept: Set[int]) -> Dropped:
         """What need not be checked in a launch whose integers have these values; the ranges `kept`
         are to be checked in any case, as they overlap others or were written in part."""
@@ -174,7 +181,11 @@ class Unneeded:
         left = {call.how for call in known.shared_calls if call not in proven}
         shared = {call.how for call in known.shared_calls} - left
         sorts: tuple[tuple[int, int, int], ...] | None = None
-        if found >= set(known.by_range) - {check.NO_RANGE} and not others:
+        if (
+            found >= set(known.by_range) - {check.NO_RANGE}
+            and not others
+            and not known.tells_of_own
+        ):
             kept_calls = [
                 (label, item)
                 for label, item in known.calls

@@ -137,7 +137,10 @@ class HostChecker(Protocol):
 
     Attributes:
         pinned_type: NumPy's arrays, or a class of these, for new pinned memory.
+        written: which device memory was written, as checked launches have it.
     """
+
+    written: Any
 
     pinned_type: "type[np.ndarray]"
 
