@@ -48,7 +48,8 @@ class Record:
         """Write what there is, if anything was checked."""
         with self._lock:
             findings = self._session.findings
-            if not findings.launches and not len(findings):
+            nobody_reads = not os.path.isdir(self._folder)  # the program itself has ended
+            if nobody_reads or not (findings.launches or len(findings)):
                 return
             began = time.monotonic()
             with open(self._path + ".new", "w", encoding="utf-8") as file:

@@ -136,6 +136,15 @@ def test_a_process_keeps_its_file_up_to_date(tmp_path, monkeypatch):
     assert (found.launches, found.accesses, sources) == (1, 5, {})
 
 
+def test_a_process_that_outlives_the_program_goes_on(tmp_path):
+    session = Session()
+    folder = tmp_path / "gone"
+    session.changed = Record(str(folder), session).note
+    session.findings.add(finding())
+    assert not folder.exists()
+    assert len(session.findings) == 1
+
+
 def test_what_was_found_before_is_not_written_each_time(tmp_path, monkeypatch):
     session = Session()
     record = Record(str(tmp_path), session)
