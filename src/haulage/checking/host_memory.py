@@ -32,6 +32,8 @@ class MemoryCheck:
         self._held = Pieces()
         self._freed = Pieces()
         self._order: dict[int, None] = {}
+        # The blocks, by their generation, whose memory later ones may have.
+        self._own: set[int] = set()
         # Where host memory was pinned, by its address.
         self.registrations: dict[int, CallSite] = {}
 
@@ -54,14 +56,18 @@ class MemoryCheck:
         if block.pool is None:
             return  # of whoever names an address
         self._freed.remove_all(block.device_ptr, block.device_ptr + block.nbytes)
+        if block.release is not None:
+            return  # an allocator of the program's may do with it what it likes
+        self._own.add(block.generation)
         if self._held.find(block.device_ptr) is None:
             with suppress(ValueError):  # it has its memory from the driver by itself
                 self.driver_gave(*block.unit)  # before the check began
 
     def freed(self, block: "Block") -> None:
         """A block's memory is given back."""
-        if block.pool is None or block.release is not None or not block.device_ptr:
+        if block.generation not in self._own:
             return
+        self._own.discard(block.generation)
         where = block.closed_at or call_sites.current()
         start = block.device_ptr
         self._freed.add(Piece(where, start, start + block.nbytes, block.call_site, []))

@@ -384,6 +384,9 @@ def count_external(block: Block, reserves: bool) -> Block:
     block.release = release
     pool.begin(block, block.device_ptr)
     block.pool = pool
+    host_checker = runtime.current.host_checker
+    if host_checker is not None:
+        host_checker.allocated(block)
     return block
 
 

@@ -162,6 +162,10 @@ class HostChecker(Protocol):
         header with the argument block behind it."""
         ...
 
+    def allocated(self, block: "Block") -> None:
+        """A block that a program's own allocator gave is counted as the program's memory."""
+        ...
+
     def used_after_close(self, block: "Block") -> None:
         """A block that is closed is about to be used, which raises an error."""
         ...
