@@ -204,7 +204,12 @@ class StreamCheck:
             _, uses = self._recording.pop(self._order.capture_of(key), ({}, []))
             self._order.capture_ended(key, graph)
             if graph is not None:
-                self._graphs[graph] = uses
+                # In a launch of it all have one moment.
+                alike = {
+                    (use.region, use.reads, use.writes, use.place, use.array): (key, use)
+                    for key, use in uses
+                }
+                self._graphs[graph] = list(alike.values())
 
     def graph_runs(self, graph: StreamKey, key: StreamKey) -> None:
         """A graph is handed to a stream."""

@@ -156,6 +156,7 @@ def test_two_kernels_that_read_are_none(check):
     copy[(*GRID, one)](to, x)
     copy[(*GRID, other)](also, x)
     assert not len(check.findings)
+    assert check.findings.launches == 2
 
 
 @pytest.mark.parametrize(
