@@ -2,6 +2,11 @@ RACE: int
 UNWRITTEN: int
 ANOTHER_BARRIER: int
 NOT_IN_MASK: int
+ABSENT_LANE: int
+WIDE_WARP: int
+KIND_AT: int
+FROM_NONE: int
+FROM: dict[str, int]
 SITE_BITS: int
 SIZE_AT: int
 RANGE_AT: int
@@ -19,7 +24,6 @@ def begin(
     ranges: list[Range],
     blocks: int,
     threads: int,
-    warp: int,
     shared_shift: int,
     *,
     races: bool,

@@ -6,6 +6,9 @@ from libc.stdlib cimport calloc, free
 
 cdef extern from "check_native.h" nogil:
     const int HAULAGE_RACE, HAULAGE_UNWRITTEN, HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
+    const int HAULAGE_ABSENT_LANE, HAULAGE_WIDE_WARP, HAULAGE_KIND_AT
+    const int HAULAGE_FROM_NONE, HAULAGE_FROM_LANE, HAULAGE_FROM_XOR, HAULAGE_FROM_UP
+    const int HAULAGE_FROM_DOWN
     const int HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
     const int HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ARRAYS
 
@@ -32,8 +35,7 @@ cdef extern from "check_native.h" nogil:
     int64_t haulage_check_entry(const void *, uint64_t, uint64_t) noexcept
 
     int haulage_check_begin(
-        const haulage_check_range *, uint32_t, uint64_t, uint32_t, uint32_t, uint32_t, bint, bint,
-        bint, bint,
+        const haulage_check_range *, uint32_t, uint64_t, uint32_t, uint32_t, bint, bint, bint, bint,
     )
     uint32_t haulage_check_end(uint64_t *)
     void haulage_check_at(uint32_t, haulage_check_found *)
@@ -41,11 +43,14 @@ cdef extern from "check_native.h" nogil:
     void haulage_check_read(void *, const void *, int64_t)
     void haulage_check_write(void *, const void *, int64_t, int64_t)
     void haulage_check_atomic(void *, const void *, int64_t)
+    void haulage_check_operated(void *)
     void haulage_check_barrier(void *, int64_t)
     void haulage_check_passed(void *)
     void haulage_check_grid_passed(void *)
     void haulage_check_warp(void *, int64_t, int64_t)
     void haulage_check_warp_passed(void *)
+    void haulage_check_exchange(void *, int64_t, int64_t)
+    void haulage_check_exchanged(void *, int64_t, int64_t)
     void haulage_check_fence(void *, int64_t)
     void haulage_check_array(void *, const void *, int64_t)
     void haulage_check_unwritten(void *, int64_t, int64_t)
@@ -53,6 +58,15 @@ cdef extern from "check_native.h" nogil:
 
 RACE, UNWRITTEN = HAULAGE_RACE, HAULAGE_UNWRITTEN
 ANOTHER_BARRIER, NOT_IN_MASK = HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
+ABSENT_LANE = HAULAGE_ABSENT_LANE
+# Of exchanges of lanes: whether warps have 64, where the kind is, and the kinds.
+WIDE_WARP, KIND_AT, FROM_NONE = HAULAGE_WIDE_WARP, HAULAGE_KIND_AT, HAULAGE_FROM_NONE
+FROM = {
+    "lane": HAULAGE_FROM_LANE,
+    "xor": HAULAGE_FROM_XOR,
+    "up": HAULAGE_FROM_UP,
+    "down": HAULAGE_FROM_DOWN,
+}
 SITE_BITS, SIZE_AT, RANGE_AT, NO_RANGE = (
     HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
 )
@@ -69,11 +83,14 @@ FOR_KERNELS = {
     "haulage_check_read": <uintptr_t>&haulage_check_read,
     "haulage_check_write": <uintptr_t>&haulage_check_write,
     "haulage_check_atomic": <uintptr_t>&haulage_check_atomic,
+    "haulage_check_operated": <uintptr_t>&haulage_check_operated,
     "haulage_check_barrier": <uintptr_t>&haulage_check_barrier,
     "haulage_check_passed": <uintptr_t>&haulage_check_passed,
     "haulage_check_grid_passed": <uintptr_t>&haulage_check_grid_passed,
     "haulage_check_warp": <uintptr_t>&haulage_check_warp,
     "haulage_check_warp_passed": <uintptr_t>&haulage_check_warp_passed,
+    "haulage_check_exchange": <uintptr_t>&haulage_check_exchange,
+    "haulage_check_exchanged": <uintptr_t>&haulage_check_exchanged,
     "haulage_check_fence": <uintptr_t>&haulage_check_fence,
     "haulage_check_array": <uintptr_t>&haulage_check_array,
     "haulage_check_unwritten": <uintptr_t>&haulage_check_unwritten,
@@ -81,7 +98,7 @@ FOR_KERNELS = {
 
 
 def begin(
-    list ranges not None, uint64_t blocks, uint32_t threads, uint32_t warp, uint32_t shared_shift,
+    list ranges not None, uint64_t blocks, uint32_t threads, uint32_t shared_shift,
     *, bint races, bint unwritten, bint keeps, bint parallel,
 ):
     """Check the launch that begins next.
@@ -89,7 +106,7 @@ def begin(
     Args:
         ranges: of its memory: (address, bytes, address of the bytes that say which were written or
             0, log2 of the bytes of a cell, whether races are looked for).
-        blocks, threads, warp: how many of the grid, of a block, and of a warp.
+        blocks, threads: how many of the grid, and of a block.
         shared_shift: log2 of the bytes of shared memory that a cell stands for.
         races, unwritten: what is looked for in shared memory.
         keeps: whether blocks wait for one another.
@@ -110,8 +127,7 @@ def begin(
             each[number].written = <uint8_t *>written
             each[number].shift, each[number].races = shift, looked
         if haulage_check_begin(
-            each, <uint32_t>count, blocks, threads, warp, shared_shift, races, unwritten, keeps,
-            parallel,
+            each, <uint32_t>count, blocks, threads, shared_shift, races, unwritten, keeps, parallel,
         ):
             raise MemoryError
     finally:

@@ -73,22 +73,21 @@ void haulage_check_at(uint32_t number, haulage_check_found *at) { *at = all_foun
 enum { LOCKS = 1 << 12 };
 static atomic_flag locks[LOCKS];
 
-static inline atomic_flag *lock_of(uint64_t address)
+/* Other blocks may look at a cell of global memory at the same time. */
+static inline atomic_flag *lock_of(const cell *at, bool shared)
 {
-    return &locks[(address >> 4) * 0x9e3779b97f4a7c15u >> 52 & (LOCKS - 1)];
+    if (shared || !launch.parallel)
+        return NULL;
+    atomic_flag *lock = &locks[((uintptr_t)at >> 4) * 0x9e3779b97f4a7c15u >> 52 & (LOCKS - 1)];
+    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
+    }
+    return lock;
 }
 
-void lock_at(uint64_t address)
+static inline void unlock(atomic_flag *lock)
 {
-    if (launch.parallel)
-        while (atomic_flag_test_and_set_explicit(lock_of(address), memory_order_acquire)) {
-        }
-}
-
-void unlock_at(uint64_t address)
-{
-    if (launch.parallel)
-        atomic_flag_clear_explicit(lock_of(address), memory_order_release);
+    if (lock)
+        atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
 /* ---- sets of events -------------------------------------------------------------------------- */
@@ -203,18 +202,6 @@ static inline bool conflicts(event e, const thread *now)
            !comes_first(e, now);
 }
 
-/* The first of the others that is atomic, or is none, or any, and that does not come first. */
-static event conflict(event others, const thread *now, int kinds)
-{
-    if (!(others & SET))
-        return kinds >> (others & ATOMIC) & 1 && conflicts(others, now) ? others : 0;
-    const set *in = set_of(others);
-    for (uint32_t i = 0; i < in->count; i++)
-        if (kinds >> (in->each[i] & ATOMIC) & 1 && conflicts(in->each[i], now))
-            return in->each[i];
-    return 0;
-}
-
 enum { READS = 1, ATOMICS = 2 };
 
 static void remember(cell *at, thread *now, event mine, bool shared)
@@ -266,6 +253,25 @@ static void race(thread *now, int64_t how, uint64_t address, event other, bool s
     found(HAULAGE_RACE, now, (uint32_t)how & (SITES - 1), address, other, same);
 }
 
+/* Tells of each of the others that is atomic, or is none, or any, and that does not come first; of
+   several at one site once. */
+static void look(event others, thread *now, int64_t how, uint64_t address, int kinds)
+{
+    const event *each = &others;
+    uint32_t count = 1;
+    if (others & SET) {
+        each = set_of(others)->each;
+        count = set_of(others)->count;
+    }
+    event told = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (kinds >> (each[i] & ATOMIC) & 1 && (!told || site_of(told) != site_of(each[i])) &&
+            conflicts(each[i], now)) {
+            told = each[i];
+            race(now, how, address, told, false);
+        }
+}
+
 static inline void read_cell(cell *at, thread *now, int64_t how, uint64_t address, bool shared)
 {
     event write = at->write, mine = event_of(now, (uint32_t)how & (SITES - 1), 0);
@@ -277,9 +283,7 @@ static inline void read_cell(cell *at, thread *now, int64_t how, uint64_t addres
             at->others = mine;
             return;
         }
-        event other = conflict(others, now, ATOMICS);
-        if (other)
-            race(now, how, address, other, false);
+        look(others, now, how, address, ATOMICS);
     }
     remember(at, now, mine, shared);
 }
@@ -287,22 +291,20 @@ static inline void read_cell(cell *at, thread *now, int64_t how, uint64_t addres
 static inline void write_cell(cell *at, thread *now, int64_t how, uint64_t address, bool shared,
                               bool same)
 {
-    event other;
     if (holds(at->write, now, shared) && conflicts(at->write, now))
         race(now, how, address, at->write, same);
-    if (holds(at->others, now, shared) && (other = conflict(at->others, now, READS | ATOMICS)))
-        race(now, how, address, other, false);
+    if (holds(at->others, now, shared))
+        look(at->others, now, how, address, READS | ATOMICS);
     at->write = event_of(now, (uint32_t)how & (SITES - 1), 0);
     at->others = 0;
 }
 
 static inline void operate_cell(cell *at, thread *now, int64_t how, uint64_t address, bool shared)
 {
-    event other;
     if (holds(at->write, now, shared) && conflicts(at->write, now))
         race(now, how, address, at->write, false);
-    if (holds(at->others, now, shared) && (other = conflict(at->others, now, READS)))
-        race(now, how, address, other, false);
+    if (holds(at->others, now, shared))
+        look(at->others, now, how, address, READS);
     remember(at, now, event_of(now, (uint32_t)how & (SITES - 1), ATOMIC), shared);
 }
 
@@ -311,7 +313,7 @@ static inline void operate_cell(cell *at, thread *now, int64_t how, uint64_t add
 typedef struct {
     cell *cells; /* NULL: races are not looked for there */
     uint8_t *written;
-    uint32_t shift, within; /* of the first byte in the first cell, and in `written` */
+    uint32_t shift, within; /* of the first byte in the first cell */
     bool shared;
 } location;
 
@@ -389,10 +391,10 @@ static inline bool locate(const thread *now, uint64_t address, int64_t how, loca
             return false;
     }
     const haulage_check_range *in = &launch.ranges[number];
-    uint64_t offset = address - in->low;
-    *at = (location){launch.cells[number] ? launch.cells[number] + (offset >> in->shift) : NULL,
-                     in->written ? in->written + offset : NULL, in->shift,
-                     (uint32_t)offset & ((1u << in->shift) - 1), false};
+    uint64_t cell_number = (address >> in->shift) - (in->low >> in->shift);
+    *at = (location){launch.cells[number] ? launch.cells[number] + cell_number : NULL,
+                     in->written ? in->written + (address - in->low) : NULL, in->shift,
+                     (uint32_t)address & ((1u << in->shift) - 1), false};
     return true;
 }
 
@@ -444,12 +446,11 @@ void haulage_check_read(void *given, const void *pointer, int64_t how)
             check_written(now, how, address, &at);
         if (!at.cells)
             continue;
-        if (!at.shared)
-            lock_at(address);
-        for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++)
+        for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++) {
+            atomic_flag *lock = lock_of(&at.cells[i], at.shared);
             read_cell(&at.cells[i], now, how, address, at.shared);
-        if (!at.shared)
-            unlock_at(address);
+            unlock(lock);
+        }
     }
 }
 
@@ -469,12 +470,11 @@ void haulage_check_write(void *given, const void *pointer, int64_t how, int64_t 
             memset(at.written, 1, size_of(how));
         if (!at.cells)
             continue;
-        if (!at.shared)
-            lock_at(address);
-        for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++)
+        for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++) {
+            atomic_flag *lock = lock_of(&at.cells[i], at.shared);
             write_cell(&at.cells[i], now, how, address, at.shared, same);
-        if (!at.shared)
-            unlock_at(address);
+            unlock(lock);
+        }
     }
 }
 
@@ -491,6 +491,8 @@ void haulage_check_atomic(void *given, const void *pointer, int64_t how)
         return;
     uint64_t address = (uintptr_t)pointer;
     now->of->accesses++;
+    if (launch.races)
+        synchronise(now, address, how & HAULAGE_SHARED);
     location at;
     if (!locate(now, address, how, &at))
         return;
@@ -500,13 +502,11 @@ void haulage_check_atomic(void *given, const void *pointer, int64_t how)
     }
     if (!at.cells)
         return;
-    synchronise(now, address);
-    if (!at.shared)
-        lock_at(address);
-    for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++)
+    for (uint32_t i = 0; i <= cells_of(&at, size_of(how)); i++) {
+        atomic_flag *lock = lock_of(&at.cells[i], at.shared);
         operate_cell(&at.cells[i], now, how, address, at.shared);
-    if (!at.shared)
-        unlock_at(address);
+        unlock(lock);
+    }
 }
 
 /* ---- a launch --------------------------------------------------------------------------------------- */
@@ -530,9 +530,23 @@ static bool reserve(uint64_t cells)
     return arena != NULL;
 }
 
+static uint64_t cells_in(const haulage_check_range *of)
+{
+    return (of->high >> of->shift) - (of->low >> of->shift) + 2;
+}
+
+/* The first range that is the same memory as one. */
+static uint32_t first_of(const haulage_check_range *ranges, uint32_t number)
+{
+    uint32_t i = 0;
+    while (ranges[i].low != ranges[number].low || ranges[i].high != ranges[number].high)
+        i++;
+    return i;
+}
+
 int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint64_t blocks,
-                        uint32_t threads, uint32_t warp, uint32_t shared_shift, bool races,
-                        bool unwritten, bool keeps, bool parallel)
+                        uint32_t threads, uint32_t shared_shift, bool races, bool unwritten,
+                        bool keeps, bool parallel)
 {
     int begun = begin_order(blocks);
     if (begun < 0)
@@ -542,26 +556,29 @@ int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint6
         arena = NULL;
         arena_cells = 0;
     }
-    uint64_t cells = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (ranges[i].races)
-            cells += ((ranges[i].high - ranges[i].low) >> ranges[i].shift) + 2;
     free(launch.ranges);
     free(launch.cells);
     launch.ranges = calloc(count + 1, sizeof *launch.ranges);
     launch.cells = calloc(count + 1, sizeof *launch.cells);
-    if (!launch.ranges || !launch.cells || (cells && !reserve(cells)))
+    if (!launch.ranges || !launch.cells)
         return -1;
     memcpy(launch.ranges, ranges, count * sizeof *ranges);
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].races && first_of(ranges, i) == i)
+            cells += cells_in(&ranges[i]);
+    if (cells && !reserve(cells))
+        return -1;
     cells = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (ranges[i].races) {
+        if (ranges[i].races && first_of(ranges, i) < i)
+            launch.cells[i] = launch.cells[first_of(ranges, i)];
+        else if (ranges[i].races) {
             launch.cells[i] = arena + cells;
-            cells += ((ranges[i].high - ranges[i].low) >> ranges[i].shift) + 2;
+            cells += cells_in(&ranges[i]);
         }
     launch.count = count;
     launch.threads = threads;
-    launch.warp = warp;
     launch.shared_shift = shared_shift;
     launch.races = races;
     launch.unwritten = unwritten;

@@ -34,6 +34,9 @@ static inline uint32_t thread_of(event e) { return (uint32_t)(e >> THREAD_AT) & 
 static inline uint32_t clock_of(event e) { return (uint32_t)(e >> CLOCK_AT) & MOST_CLOCK; }
 static inline uint32_t site_of(event e) { return (uint32_t)(e >> SITE_AT) & (SITES - 1); }
 
+/* Threads that may meet at a barrier of lanes: a wavefront, which may be two warps. */
+enum { LANES = 64 };
+
 typedef struct block block;
 typedef struct map map;
 
@@ -43,10 +46,19 @@ typedef struct {
     uint32_t version;
 } acquired;
 
+/* `many`: it was more than is listed, so that all counts as learnt. */
 typedef struct {
     acquired *each;
-    uint32_t count, room;
+    uint32_t count;
+    bool many;
 } acquired_list;
+
+/* What a thread knew of its block at a fence: its own clock then, which is 0 if there was none, and
+   the one up to which it knew of all others. */
+typedef struct {
+    uint32_t stage;
+    uint16_t clock, base;
+} fenced;
 
 typedef struct meeting meeting;
 
@@ -55,11 +67,11 @@ typedef struct meeting meeting;
 typedef struct {
     block *of;
     uint16_t number, clock, base;
-    /* Barriers passed, of the block and of the grid; the clock and the base at its last fence. */
+    /* Barriers passed, of the block and of the grid. */
     uint32_t barriers, grids;
-    uint16_t fence, fence_base;
-    bool fence_of_grid;
+    fenced of_grid, of_block; /* the last fence for the grid, and one for the block behind it */
     meeting *met;
+    const map *operates_on;
     acquired_list learnt;
 } thread;
 
@@ -81,11 +93,13 @@ struct block {
     uint64_t number;
     uint32_t stage, first_stage;
     uint32_t grid_barriers;
+    bool has_fences; /* of the grid */
     uint16_t most[2]; /* the greatest clock of those that came to the next barriers */
+    uint32_t came[2], passed; /* how many came to these, and which barrier the first has passed */
     event first[2]; /* the first that came to these barriers, and which barriers they are */
     uint32_t first_of[2];
     acquired_list learnt[2];
-    uint16_t (*lanes)[64]; /* for each thread, the clocks of its warp's lanes that it knows of */
+    uint16_t (*lanes)[LANES]; /* for each thread, the clocks that it knows of the 64 around it */
     meeting *meetings;
     page **pages;
     uint32_t page_count, page_room;
@@ -101,7 +115,7 @@ typedef struct {
     bool on, races, unwritten, keeps, parallel;
     haulage_check_range *ranges;
     cell **cells; /* of each range */
-    uint32_t count, threads, warp, shared_shift;
+    uint32_t count, threads, shared_shift;
     uint64_t number;
     _Atomic(block *) blocks; /* all of them */
 } launch_state;
@@ -113,19 +127,15 @@ bool comes_first(event e, const thread *now);
 /* The number of an event's block, and whether the event is one of this launch. */
 uint64_t block_of(event e);
 bool is_of_launch(event e);
-/* A thread lets what it did before its fence be known to whoever comes to `address`, and learns what
-   is known there. */
-void synchronise(thread *now, uint64_t address);
+/* A thread, which is about to operate on a location, lets what it did before its fence be known to
+   whoever operates there later. */
+void synchronise(thread *now, uint64_t address, bool shared);
 
 int begin_order(uint64_t blocks);
 void end_order(void);
 
 /* Notes something that was found. */
 void found(uint32_t kind, const thread *now, uint32_t site, uint64_t address, event other, bool same);
-
-/* A lock of the one that an address belongs to, where blocks run in parallel. */
-void lock_at(uint64_t address);
-void unlock_at(uint64_t address);
 
 static inline event event_of(const thread *now, uint32_t site, uint32_t flags)
 {

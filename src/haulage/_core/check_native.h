@@ -13,7 +13,13 @@
 #pragma GCC visibility push(hidden)
 
 /* What is found. */
-enum { HAULAGE_RACE = 0, HAULAGE_UNWRITTEN = 1, HAULAGE_ANOTHER_BARRIER = 2, HAULAGE_NOT_IN_MASK = 3 };
+enum {
+    HAULAGE_RACE = 0,
+    HAULAGE_UNWRITTEN = 1,
+    HAULAGE_ANOTHER_BARRIER = 2,
+    HAULAGE_NOT_IN_MASK = 3,
+    HAULAGE_ABSENT_LANE = 4,
+};
 
 /* How an access is given to the calls: the number of its site, its bytes, which of the ranges it is
    in as far as the code shows, and these. */
@@ -29,8 +35,21 @@ enum {
 /* Arrays in shared memory that the kernel's code knows, by their numbers. */
 enum { HAULAGE_ARRAYS = 64, HAULAGE_NO_ARRAY = HAULAGE_ARRAYS };
 
+/* How an exchange of lanes is given: the number of its site, whether warps have 64 lanes, and how the
+   lane is named whose value is taken. */
+enum {
+    HAULAGE_WIDE_WARP = 1 << 11,
+    HAULAGE_KIND_AT = 16,
+    HAULAGE_FROM_NONE = 0,
+    HAULAGE_FROM_LANE = 1,
+    HAULAGE_FROM_XOR = 2,
+    HAULAGE_FROM_UP = 3,
+    HAULAGE_FROM_DOWN = 4,
+};
+
 /* Memory of a launch: where it is, log2 of the bytes that one cell stands for, and a byte for each
-   byte of it that says whether it was written; NULL: all of it was. */
+   byte of it that says whether it was written; NULL: all of it was. No two of them overlap that are
+   not the same. */
 typedef struct {
     uint64_t low, high;
     uint8_t *written;
@@ -53,8 +72,8 @@ typedef struct {
 /* What a launch is. `shared_shift` is that of shared memory; `keeps`: its blocks wait for one another.
    Returns 0, or -1 without memory. */
 int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint64_t blocks,
-                        uint32_t threads, uint32_t warp, uint32_t shared_shift, bool races,
-                        bool unwritten, bool keeps, bool parallel);
+                        uint32_t threads, uint32_t shared_shift, bool races, bool unwritten,
+                        bool keeps, bool parallel);
 
 /* Blocks that are checked, each by its number for either code, in the order of the first. */
 typedef struct {
@@ -78,11 +97,15 @@ void *haulage_check_thread(int64_t block, int32_t thread);
 void haulage_check_read(void *thread, const void *address, int64_t how);
 void haulage_check_write(void *thread, const void *address, int64_t how, int64_t value);
 void haulage_check_atomic(void *thread, const void *address, int64_t how);
+/* Behind an atomic operation of a kernel with fences: the thread learns what others made known. */
+void haulage_check_operated(void *thread);
 void haulage_check_barrier(void *thread, int64_t site);
 void haulage_check_passed(void *thread);
 void haulage_check_grid_passed(void *thread);
 void haulage_check_warp(void *thread, int64_t lanes, int64_t site);
 void haulage_check_warp_passed(void *thread);
+void haulage_check_exchange(void *thread, int64_t mask, int64_t how);
+void haulage_check_exchanged(void *thread, int64_t number, int64_t how);
 void haulage_check_fence(void *thread, int64_t block_only);
 /* An array of shared memory, with its number, begins at an address. */
 void haulage_check_array(void *thread, const void *address, int64_t number);

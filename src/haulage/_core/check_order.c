@@ -23,6 +23,7 @@ launch_state launch;
 typedef struct {
     uint64_t block;
     uint32_t grid_barriers;
+    uint32_t previous; /* the block's stage before this one, where no barrier of the grid is between */
 } stage_info;
 
 enum { MOST_STAGES = 1 << 24, CHUNK = 1 << 12, CHUNKS = MOST_STAGES / CHUNK };
@@ -31,7 +32,7 @@ static _Atomic(stage_info *) stages[CHUNKS];
 static _Atomic uint32_t next_stage = 1;
 static uint32_t first_stage = 1;
 
-static uint32_t new_stage(uint64_t number, uint32_t grid_barriers)
+static uint32_t new_stage(uint64_t number, uint32_t grid_barriers, uint32_t previous)
 {
     uint32_t stage = atomic_fetch_add(&next_stage, 1);
     if (stage >= MOST_STAGES)
@@ -47,15 +48,16 @@ static uint32_t new_stage(uint64_t number, uint32_t grid_barriers)
         else
             free(made);
     }
-    info[stage % CHUNK] = (stage_info){number, grid_barriers};
+    info[stage % CHUNK] = (stage_info){number, grid_barriers, previous};
     return stage;
 }
 
-static inline const stage_info *info_of(event e)
+static inline const stage_info *info_at(uint32_t stage)
 {
-    uint32_t stage = stage_of(e);
     return &atomic_load_explicit(&stages[stage / CHUNK], memory_order_acquire)[stage % CHUNK];
 }
+
+static inline const stage_info *info_of(event e) { return info_at(stage_of(e)); }
 
 uint64_t block_of(event e) { return info_of(e)->block; }
 
@@ -63,25 +65,36 @@ bool is_of_launch(event e) { return stage_of(e) >= first_stage; }
 
 /* ---- what is known by way of atomic operations ------------------------------------------------ */
 
+/* A clock that was made known in a version of the map, and where the one before it is, from 1 on. */
+typedef struct {
+    uint32_t version, earlier;
+    uint16_t clock;
+} record;
+
 typedef struct {
     uint64_t key; /* a stage and a thread, or a stage and all its threads */
-    uint32_t since;
-    uint16_t clock;
+    uint32_t last; /* its newest record, from 1 on */
 } entry;
 
-enum { ALL_THREADS = 1 << 10, SCOPED = 1 << 11, KEY_AT = 12 };
+/* Of a key: of all threads; for the block only; of the thread's atomic operations. */
+enum { ALL_THREADS = 1 << 10, SCOPED = 1 << 11, OPERATIONS = 1 << 12, KEY_AT = 13 };
 
+/* Of one location: shared memory is that of a block, whose number comes with it, from 1 on. */
 struct map {
-    uint64_t address;
+    uint64_t address, block;
     entry *entries;
-    uint32_t count, room, version;
+    record *records;
+    uint32_t count, room, record_count, record_room, version;
+    uint64_t visit;
+    uint32_t visited;
     acquired_list learnt;
     map *next;
 };
 
-enum { BUCKETS = 1 << 10 };
+enum { BUCKETS = 1 << 12 };
 static map *maps[BUCKETS];
 static atomic_flag maps_lock = ATOMIC_FLAG_INIT;
+static atomic_bool has_maps;
 
 static void take(atomic_flag *lock)
 {
@@ -91,27 +104,28 @@ static void take(atomic_flag *lock)
 
 static void give(atomic_flag *lock) { atomic_flag_clear_explicit(lock, memory_order_release); }
 
-static map *map_at(uint64_t address, bool make)
+static map *map_at(uint64_t address, uint64_t of_block, bool make)
 {
-    map **bucket = &maps[(address >> 2) * 0x9e3779b97f4a7c15u >> 54 & (BUCKETS - 1)];
+    uint64_t hash = ((address >> 2) + of_block) * 0x9e3779b97f4a7c15u;
+    map **bucket = &maps[hash >> 52 & (BUCKETS - 1)];
     for (map *it = *bucket; it; it = it->next)
-        if (it->address == address)
+        if (it->address == address && it->block == of_block)
             return it;
     if (!make)
         return NULL;
     map *made = calloc(1, sizeof *made);
-    if (made) {
-        made->address = address;
-        made->next = *bucket;
-        *bucket = made;
-    }
+    if (!made)
+        abort();
+    made->address = address;
+    made->block = of_block;
+    made->next = *bucket;
+    *bucket = made;
+    atomic_store(&has_maps, true);
     return made;
 }
 
 static entry *entry_of(const map *in, uint64_t key)
 {
-    if (!in->room)
-        return NULL;
     uint64_t at = key * 0x9e3779b97f4a7c15u >> 20;
     for (;; at++) {
         entry *it = &in->entries[at & (in->room - 1)];
@@ -120,14 +134,26 @@ static entry *entry_of(const map *in, uint64_t key)
     }
 }
 
-static void note(map *in, uint64_t key, uint16_t clock)
+/* The clock of a key that was known in a version, or 0. */
+static uint16_t clock_in(const map *in, uint64_t key, uint32_t version)
+{
+    if (!in->room)
+        return 0;
+    uint32_t at = entry_of(in, key)->last;
+    while (at && in->records[at - 1].version > version)
+        at = in->records[at - 1].earlier;
+    return at ? in->records[at - 1].clock : 0;
+}
+
+/* Makes a clock known in the version after the present one; whether it is news. */
+static bool note(map *in, uint64_t key, uint16_t clock)
 {
     if (2 * in->count >= in->room) {
         map larger = *in;
         larger.room = in->room ? 2 * in->room : 16;
         larger.entries = calloc(larger.room, sizeof *larger.entries);
         if (!larger.entries)
-            return;
+            abort();
         for (uint32_t i = 0; i < in->room; i++)
             if (in->entries[i].key)
                 *entry_of(&larger, in->entries[i].key) = in->entries[i];
@@ -136,14 +162,23 @@ static void note(map *in, uint64_t key, uint16_t clock)
         in->room = larger.room;
     }
     entry *it = entry_of(in, key);
-    if (!it->key) {
-        it->key = key;
-        it->since = in->version;
-        in->count++;
+    if (it->last && in->records[it->last - 1].clock >= clock)
+        return false;
+    if (in->record_count == in->record_room) {
+        in->record_room = in->record_room ? 2 * in->record_room : 16;
+        in->records = realloc(in->records, in->record_room * sizeof *in->records);
+        if (!in->records)
+            abort();
     }
-    if (it->clock < clock)
-        it->clock = clock;
+    in->records[in->record_count++] = (record){in->version + 1, it->last, clock};
+    if (!it->key)
+        in->count++;
+    it->key = key;
+    it->last = in->record_count;
+    return true;
 }
+
+enum { MOST_LEARNT = 64 };
 
 static void learn(acquired_list *list, const map *from, uint32_t version)
 {
@@ -153,13 +188,15 @@ static void learn(acquired_list *list, const map *from, uint32_t version)
                 list->each[i].version = version;
             return;
         }
-    if (list->count == list->room) {
-        uint32_t room = list->room ? 2 * list->room : 4;
-        acquired *grown = realloc(list->each, room * sizeof *grown);
-        if (!grown)
-            return;
-        list->each = grown;
-        list->room = room;
+    if (list->count == MOST_LEARNT) {
+        list->many = true;
+        return;
+    }
+    if (!(list->count & (list->count - 1))) {
+        uint32_t room = list->count ? 2 * list->count : 1;
+        list->each = realloc(list->each, room * sizeof *list->each);
+        if (!list->each)
+            abort();
     }
     list->each[list->count++] = (acquired){from, version};
 }
@@ -168,6 +205,7 @@ static void learn_all(acquired_list *list, const acquired_list *of)
 {
     for (uint32_t i = 0; i < of->count; i++)
         learn(list, of->each[i].from, of->each[i].version);
+    list->many = list->many || of->many;
 }
 
 static void forget(acquired_list *list)
@@ -176,47 +214,125 @@ static void forget(acquired_list *list)
     *list = (acquired_list){0};
 }
 
-void synchronise(thread *now, uint64_t address)
+/* Makes known what a thread knew of its block at a fence; whether any of it is news. */
+static bool publish(map *at, const thread *now, const fenced *fence, uint64_t scope)
 {
+    uint64_t stage = (uint64_t)fence->stage << KEY_AT | scope;
+    bool news = note(at, stage | now->number, fence->clock);
+    if (fence->base)
+        news |= note(at, stage | ALL_THREADS, fence->base);
+    if (now->of->lanes) {
+        const uint16_t *known = now->of->lanes[now->number];
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            if (known[lane] > fence->base)
+                news |= note(at, stage | ((now->number & ~(LANES - 1u)) + lane), known[lane]);
+    }
+    for (uint32_t each = info_at(fence->stage)->previous; each; each = info_at(each)->previous)
+        news |= note(at, (uint64_t)each << KEY_AT | scope | ALL_THREADS, MOST_CLOCK);
+    return news;
+}
+
+/* Others of the block have had fences of their own in front of a barrier that they passed with this
+   thread; one that has had a fence since makes known all that was before the barrier anyway. */
+static bool publish_others(map *at, const thread *now)
+{
+    const block *of = now->of;
+    const fenced *own = &now->of_grid;
+    if (own->clock && own->stage == of->stage && own->base == now->base)
+        return false;
+    bool news = false;
+    for (uint32_t i = 0; i < launch.threads; i++) {
+        const thread *other = &of->threads[i];
+        const fenced *fence = &other->of_grid;
+        if (fence->clock && other != now &&
+            (fence->stage != of->stage || fence->clock <= now->base))
+            news |= publish(at, other, fence, 0);
+    }
+    return news;
+}
+
+void synchronise(thread *now, uint64_t address, bool shared)
+{
+    bool fences = now->of_grid.clock || now->of_block.clock || now->of->has_fences;
+    if (!fences && !atomic_load_explicit(&has_maps, memory_order_relaxed))
+        return;
     take(&maps_lock);
-    map *at = map_at(address, now->fence != 0);
+    map *at = map_at(address, shared ? now->of->number + 1 : 0, fences);
     if (at) {
         block *of = now->of;
-        uint32_t known = at->version;
-        if (now->fence) {
-            uint64_t scope = now->fence_of_grid ? 0 : SCOPED;
-            uint64_t stage = (uint64_t)of->stage << KEY_AT;
-            at->version++;
-            note(at, stage | scope | now->number, now->fence);
-            if (now->fence_base)
-                note(at, stage | scope | ALL_THREADS, now->fence_base);
+        bool news = false;
+        if (now->of_grid.clock)
+            news |= publish(at, now, &now->of_grid, 0);
+        if (now->of_block.clock)
+            news |= publish(at, now, &now->of_block, SCOPED);
+        if (of->has_fences)
+            news |= publish_others(at, now);
+        if (fences) {
+            /* What operates on this location later comes after this operation. */
+            bool of_grid = now->of_grid.clock || of->has_fences;
+            uint64_t mine = (uint64_t)of->stage << KEY_AT | OPERATIONS | now->number;
+            news |= note(at, of_grid ? mine : mine | SCOPED, now->clock);
             learn_all(&at->learnt, &now->learnt);
             learn_all(&at->learnt, &of->learnt[now->barriers & 1]);
         }
-        learn(&now->learnt, at, known);
+        at->version += news;
     }
+    now->operates_on = at;
     give(&maps_lock);
 }
 
-enum { DEEPEST = 8 };
-
-static bool is_known(event e, const acquired_list *list, const thread *now, int depth)
+void haulage_check_operated(void *given)
 {
+    thread *now = given;
+    if (!launch.on || !now->operates_on)
+        return;
+    take(&maps_lock);
+    learn(&now->learnt, now->operates_on, now->operates_on->version);
+    now->operates_on = NULL;
+    give(&maps_lock);
+}
+
+/* Of so many lists no more are looked through: then it counts as known. */
+enum { MOST_VISITS = 512 };
+static uint64_t visit;
+
+static bool is_in(event e, const acquired_list *list, bool is_own, uint32_t *visits)
+{
+    if (list->many || ++*visits > MOST_VISITS)
+        return true;
     uint64_t stage = (uint64_t)stage_of(e) << KEY_AT;
-    bool is_own = info_of(e)->block == now->of->number;
+    uint64_t operation = e & ATOMIC ? stage | OPERATIONS | thread_of(e) : 0;
+    uint64_t keys[6] = {stage | thread_of(e), stage | ALL_THREADS, operation,
+                        stage | thread_of(e) | SCOPED, stage | ALL_THREADS | SCOPED,
+                        operation | SCOPED};
     for (uint32_t i = 0; i < list->count; i++) {
-        const map *from = list->each[i].from;
-        uint64_t keys[4] = {stage | thread_of(e), stage | ALL_THREADS,
-                            stage | SCOPED | thread_of(e), stage | SCOPED | ALL_THREADS};
-        for (int k = 0; k < (is_own ? 4 : 2); k++) {
-            const entry *it = entry_of(from, keys[k]);
-            if (it && it->key && it->since <= list->each[i].version && clock_of(e) <= it->clock)
+        map *from = (map *)list->each[i].from;
+        uint32_t version = list->each[i].version;
+        if (from->visit == visit && from->visited >= version)
+            continue;
+        from->visit = visit;
+        from->visited = version;
+        for (int k = 0; k < (is_own ? 6 : 3); k++)
+            if (clock_of(e) <= clock_in(from, keys[k], version))
                 return true;
-        }
-        if (depth < DEEPEST && &from->learnt != list && is_known(e, &from->learnt, now, depth + 1))
+        if (version && from->learnt.count && is_in(e, &from->learnt, is_own, visits))
             return true;
     }
     return false;
+}
+
+static bool is_known(event e, const thread *now)
+{
+    const acquired_list *of_block = &now->of->learnt[now->barriers & 1];
+    if (!now->learnt.count && !of_block->count)
+        return false;
+    take(&maps_lock);
+    uint32_t visits = 0;
+    bool is_own = info_of(e)->block == now->of->number;
+    visit++;
+    bool known = is_in(e, &now->learnt, is_own, &visits) || is_in(e, of_block, is_own, &visits);
+    give(&maps_lock);
+    return known;
 }
 
 /* ---- the order ---------------------------------------------------------------------------------- */
@@ -230,21 +346,15 @@ bool comes_first(event e, const thread *now)
             return true;
         if (clock_of(e) <= now->base)
             return true;
-        if (of->lanes && !(e & WIDE) && thread_of(e) / launch.warp == now->number / launch.warp &&
-            clock_of(e) <= of->lanes[now->number][thread_of(e) % launch.warp])
+        if (of->lanes && !(e & WIDE) && thread_of(e) / LANES == now->number / LANES &&
+            clock_of(e) <= of->lanes[now->number][thread_of(e) % LANES])
             return true;
     } else {
         const stage_info *info = info_of(e);
         if (info->block == of->number || info->grid_barriers < of->grid_barriers)
             return true;
     }
-    if (!now->learnt.count && !of->learnt[now->barriers & 1].count)
-        return false;
-    take(&maps_lock);
-    bool known = is_known(e, &now->learnt, now, 0) ||
-                 is_known(e, &of->learnt[now->barriers & 1], now, 0);
-    give(&maps_lock);
-    return known;
+    return is_known(e, now);
 }
 
 static inline void tick(thread *now)
@@ -258,9 +368,11 @@ void haulage_check_fence(void *given, int64_t block_only)
     thread *now = given;
     if (!launch.on)
         return;
-    now->fence = now->clock;
-    now->fence_base = now->base;
-    now->fence_of_grid = !block_only;
+    *(block_only ? &now->of_block : &now->of_grid) = (fenced){now->of->stage, now->clock, now->base};
+    if (!block_only) {
+        now->of_block.clock = 0;
+        now->of->has_fences = true;
+    }
     tick(now);
 }
 
@@ -276,13 +388,12 @@ void haulage_check_barrier(void *given, int64_t site)
     if (of->first_of[next] != now->barriers + 1) {
         of->first_of[next] = now->barriers + 1;
         of->first[next] = event_of(now, (uint32_t)site, 0);
+        of->came[next] = 0;
+        learn_all(&of->learnt[next], &of->learnt[!next]);
     } else if (site_of(of->first[next]) != (uint32_t)site)
         found(HAULAGE_ANOTHER_BARRIER, now, (uint32_t)site, 0, of->first[next], false);
-    if (now->learnt.count) {
-        take(&maps_lock);
-        learn_all(&of->learnt[next], &now->learnt);
-        give(&maps_lock);
-    }
+    of->came[next]++;
+    learn_all(&of->learnt[next], &now->learnt);
 }
 
 void haulage_check_passed(void *given)
@@ -292,14 +403,24 @@ void haulage_check_passed(void *given)
         return;
     block *of = now->of;
     int next = ++now->barriers & 1;
+    if (of->passed != now->barriers) {
+        of->passed = now->barriers;
+        /* Those that did not come have ended, before the barrier was complete. */
+        if (of->came[next] < launch.threads)
+            for (uint32_t i = 0; i < launch.threads; i++)
+                if (of->most[next] < of->threads[i].clock)
+                    of->most[next] = of->threads[i].clock;
+    }
     now->base = of->most[next];
     now->clock = now->base;
     tick(now);
     if (now->clock > MOST_CLOCK - 1024) {
         /* All that has the old stage comes before what follows, for threads of this block. */
-        of->stage = new_stage(of->number, of->grid_barriers);
+        of->stage = new_stage(of->number, of->grid_barriers, of->stage);
         of->most[0] = of->most[1] = now->base = 0;
         now->clock = 1;
+        if (of->lanes)
+            memset(of->lanes, 0, launch.threads * sizeof *of->lanes);
     }
 }
 
@@ -311,18 +432,20 @@ void haulage_check_grid_passed(void *given)
     haulage_check_passed(given);
     if (++now->grids > now->of->grid_barriers) {
         now->of->grid_barriers = now->grids;
-        now->of->stage = new_stage(now->of->number, now->grids);
+        now->of->stage = new_stage(now->of->number, now->grids, 0);
     }
 }
 
 /* ---- lanes of a warp that meet -------------------------------------------------------------------- */
 
-/* What those of the same lanes know that came to a barrier together. */
+/* Lanes that came together to a barrier of lanes, which then know all that any of them knew, or to an
+   exchange of values, which orders nothing. */
 struct meeting {
-    uint32_t warp;
-    uint64_t lanes, here;
-    bool over; /* somebody has left it */
-    uint16_t known[64];
+    uint32_t wave;
+    uint64_t lanes, here, came;
+    bool exchange, over; /* over: somebody has left it */
+    uint16_t known[LANES];
+    acquired_list learnt;
     meeting *next;
 };
 
@@ -337,36 +460,58 @@ static uint16_t *lanes_of(thread *now)
     return of->lanes[now->number];
 }
 
-void haulage_check_warp(void *given, int64_t lanes, int64_t site)
+static meeting *meet(thread *now, uint64_t lanes, int64_t site, bool exchange)
 {
-    thread *now = given;
-    if (!launch.on)
-        return;
     block *of = now->of;
-    uint32_t warp = now->number / launch.warp, lane = now->number % launch.warp;
-    /* The mask is one of 64 threads, which may be two warps. */
-    uint64_t mask = (uint64_t)lanes, own = UINT64_C(1) << (now->number & 63);
-    if (mask && !(mask & own))
-        found(HAULAGE_NOT_IN_MASK, now, (uint32_t)site, 0, 0, false);
+    uint32_t wave = now->number / LANES;
+    uint64_t own = UINT64_C(1) << now->number % LANES;
+    if (!(lanes & own))
+        found(HAULAGE_NOT_IN_MASK, now, (uint32_t)site & (SITES - 1), 0, 0, false);
     meeting *at = of->meetings;
-    while (at && (at->over || at->warp != warp || at->lanes != mask || (at->here & own)))
+    while (at && (at->over || at->exchange != exchange || at->wave != wave || at->lanes != lanes ||
+                  (at->here & own)))
         at = at->next;
     if (!at) {
         at = calloc(1, sizeof *at);
         if (!at)
             abort();
-        at->warp = warp;
-        at->lanes = mask;
-        at->next = of->meetings;
+        *at = (meeting){.wave = wave, .lanes = lanes, .exchange = exchange, .next = of->meetings};
         of->meetings = at;
     }
     at->here |= own;
+    at->came |= own;
+    now->met = at;
+    return at;
+}
+
+static void part(thread *now)
+{
+    meeting *at = now->met;
+    now->met = NULL;
+    at->over = true;
+    at->here &= ~(UINT64_C(1) << now->number % LANES);
+    if (!at->here) {
+        meeting **link = &now->of->meetings;
+        while (*link != at)
+            link = &(*link)->next;
+        *link = at->next;
+        forget(&at->learnt);
+        free(at);
+    }
+}
+
+void haulage_check_warp(void *given, int64_t lanes, int64_t site)
+{
+    thread *now = given;
+    if (!launch.on)
+        return;
+    meeting *at = meet(now, (uint64_t)lanes, site, false);
     uint16_t *known = lanes_of(now);
-    known[lane] = now->clock;
-    for (uint32_t i = 0; i < launch.warp; i++)
+    known[now->number % LANES] = now->clock;
+    for (uint32_t i = 0; i < LANES; i++)
         if (at->known[i] < known[i])
             at->known[i] = known[i];
-    now->met = at;
+    learn_all(&at->learnt, &now->learnt);
 }
 
 void haulage_check_warp_passed(void *given)
@@ -375,21 +520,48 @@ void haulage_check_warp_passed(void *given)
     if (!launch.on || !now->met)
         return;
     meeting *at = now->met;
-    now->met = NULL;
     uint16_t *known = lanes_of(now);
-    for (uint32_t i = 0; i < launch.warp; i++)
+    for (uint32_t i = 0; i < LANES; i++) {
+        /* Those of the mask that did not come have ended. */
+        uint32_t number = at->wave * LANES + i;
+        if (!at->over && (at->lanes & ~at->came) >> i & 1 && number < launch.threads)
+            at->known[i] = now->of->threads[number].clock;
         if (known[i] < at->known[i])
             known[i] = at->known[i];
-    tick(now);
-    at->over = true;
-    at->here &= ~(UINT64_C(1) << (now->number & 63));
-    if (!at->here) {
-        meeting **link = &now->of->meetings;
-        while (*link != at)
-            link = &(*link)->next;
-        *link = at->next;
-        free(at);
     }
+    learn_all(&now->learnt, &at->learnt);
+    tick(now);
+    part(now);
+}
+
+static uint64_t lanes_from(const thread *now, int64_t mask, int64_t how)
+{
+    return (uint64_t)mask << (how & HAULAGE_WIDE_WARP ? 0 : now->number & 32);
+}
+
+void haulage_check_exchange(void *given, int64_t mask, int64_t how)
+{
+    thread *now = given;
+    if (launch.on)
+        meet(now, lanes_from(now, mask, how), how, true);
+}
+
+void haulage_check_exchanged(void *given, int64_t number, int64_t how)
+{
+    thread *now = given;
+    if (!launch.on || !now->met)
+        return;
+    uint32_t size = how & HAULAGE_WIDE_WARP ? 64 : 32, own = now->number % size;
+    uint32_t lane = own, other = (uint32_t)number;
+    switch (how >> HAULAGE_KIND_AT) {
+    case HAULAGE_FROM_LANE: lane = other; break;
+    case HAULAGE_FROM_XOR: lane = own ^ other; break;
+    case HAULAGE_FROM_UP: lane = own >= other ? own - other : own; break;
+    case HAULAGE_FROM_DOWN: lane = own + other < size ? own + other : own; break;
+    }
+    if (!(now->met->came >> ((now->number & (LANES - size)) + lane) & 1))
+        found(HAULAGE_ABSENT_LANE, now, (uint32_t)how & (SITES - 1), 0, 0, false);
+    part(now);
 }
 
 /* ---- blocks and threads -------------------------------------------------------------------------- */
@@ -406,6 +578,7 @@ static void clear(block *of)
     forget(&of->learnt[1]);
     for (meeting *it = of->meetings, *next; it; it = next) {
         next = it->next;
+        forget(&it->learnt);
         free(it);
     }
     of->meetings = NULL;
@@ -416,10 +589,11 @@ static void clear(block *of)
 static void start(block *of, uint64_t number)
 {
     of->number = number;
-    of->stage = of->first_stage = new_stage(number, 0);
+    of->stage = of->first_stage = new_stage(number, 0, 0);
     of->grid_barriers = 0;
+    of->has_fences = false;
     of->most[0] = of->most[1] = 0;
-    of->first_of[0] = of->first_of[1] = 0;
+    of->first_of[0] = of->first_of[1] = of->passed = 0;
     memset(of->arrays, 0, sizeof of->arrays);
     memset(of->threads, 0, launch.threads * sizeof *of->threads);
     for (uint32_t i = 0; i < launch.threads; i++) {
@@ -503,9 +677,11 @@ void end_order(void)
         for (map *it = maps[i], *next; it; it = next) {
             next = it->next;
             free(it->entries);
+            free(it->records);
             forget(&it->learnt);
             free(it);
         }
         maps[i] = NULL;
     }
+    atomic_store(&has_maps, false);
 }

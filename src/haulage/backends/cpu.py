@@ -13,7 +13,7 @@ from types import ModuleType
 from haulage import config, forks
 from haulage._core import pool
 from haulage._core.cpu_streams import GridStart
-from haulage.backends.base import Backend, Probe, Properties
+from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.backends.cpu_driver import (
     addresses,
     cooperative,
@@ -154,6 +154,10 @@ class CPUBackend(Backend):
     def stream_synchronize(self, stream: int) -> None:
         """Wait for a stream; Ctrl-C stops the kernels that it needs."""
         self._streams.stream_synchronize(stream)
+
+    def keep_failure(self, stream: int, error: KernelStopped) -> None:
+        """Let the next wait for a stream raise what a wait for it has raised."""
+        self._streams.keep(self._streams.find(stream), error)
 
     def stream_query(self, stream: int) -> bool:
         """Whether a stream's work is done."""

@@ -30,13 +30,15 @@ from haulage.compiler.emit import version_without
 from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
 from haulage.runtime.devices.device import Device
-from haulage.runtime.devices.faults import translate
 from haulage.runtime.launch.loaded import Configuration, Loaded
 from haulage.runtime.memory.block import holding
 from haulage.runtime.process import runtime
 
 # Types of arguments that are integers, as `struct` reads them.
 _INTEGERS = {"i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q"}
+
+# Address, bytes, address of what says which were written, log2 of the bytes of a cell, races.
+_Range = tuple[int, int, int, int, bool]
 
 # What native code notes is of one launch.
 _lock = forks.lock()
@@ -78,15 +80,14 @@ class CheckedLaunch:
         self._dropped: dict[object, Dropped] = {}
 
     def start(self, stream: int, packed: bytes) -> None:
-        """Run one launch with the bytes of its arguments, and note what it does wrong.
-
-        Raises:
-            KernelStopped: threads stopped for something that is no finding.
-        """
+        """Run one launch with the bytes of its arguments, and note what it does wrong. What is no
+        finding is raised by the next wait, as without checks."""
+        # The CPU back end.
+        backend: Any = self._device.backend
+        checked = self._instrumented
         if stream in self._device.capturing:
             self._record(stream, packed)
             return
-        backend, checked = self._device.backend, self._instrumented
         arrays = [self._array(number, packed) for number in range(len(self._arrays))]
         marked = self._marked(arrays)
         dropped = self._unneeded(arrays, packed, marked)
@@ -98,7 +99,6 @@ class CheckedLaunch:
                 self._ranges(arrays, marked),
                 prod(self._grid),
                 prod(self._block),
-                self._overload.warp_size,
                 _log2(checked.least_shared),
                 races="race" in self._checks,
                 unwritten="init" in self._checks,
@@ -113,7 +113,7 @@ class CheckedLaunch:
                 # It may be the one that runs some blocks by one code, some by another.
                 stopped.function = loaded.function
                 if not self._is_found(stopped):
-                    raise translate(stopped) from None
+                    backend.keep_failure(stream, stopped)
             finally:
                 accesses, found = check.end()
                 if marked:
@@ -249,10 +249,10 @@ class CheckedLaunch:
             found.update({-1 - number: each for number, each in enumerate(others)})
         return found
 
-    def _ranges(self, arrays: list[LaunchedArray], marked: dict[int, Any]) -> list[Any]:
+    def _ranges(self, arrays: list[LaunchedArray], marked: dict[int, Any]) -> list[_Range]:
         least = self._instrumented.least
         races = "race" in self._checks
-        made = []
+        made: list[_Range] = []
         for number, array in enumerate(arrays):
             low, nbytes = array.extent
             marks = 0
@@ -264,7 +264,7 @@ class CheckedLaunch:
             if number < 0:
                 start, nbytes = each.memory.start, each.written.nbytes
                 made.append((start, nbytes, each.at(start), 0, False))
-        return made
+        return _joined(made)
 
     # ---- what was found ------------------------------------------------------------------------
 
@@ -316,8 +316,11 @@ class CheckedLaunch:
             message = "threads of a block wait at different barriers at one time"
             first = self._access(other, other_block, other_thread)
             self._findings.add(Finding(BARRIER, message, access, first, count=count))
+        elif kind == check.ABSENT_LANE:
+            message = "a lane takes the value of one that is not there, or that its mask leaves out"
+            self._findings.add(Finding(BARRIER, message, access, count=count))
         else:
-            message = "the mask of a barrier of lanes leaves out the thread that gives it"
+            message = f"the mask of this {access.what} leaves out the lane that gives it"
             self._findings.add(Finding(BARRIER, message, access, count=count))
 
     def _access(self, site: int, block: int, thread: int) -> Access:
@@ -363,6 +366,27 @@ def _described(
     """What a finding says of an array by its name at the access, and by that of its memory."""
     element = element_of(of_memory or at_site, index, field)
     return {"array": at_site or of_memory, "index": index, "element": element}
+
+
+def _joined(ranges: list[_Range]) -> list[_Range]:
+    """The ranges, of which those that overlap are one: that of all their memory."""
+    made = list(ranges)
+    group: list[int] = []
+    for number in sorted(range(len(ranges)), key=lambda number: ranges[number][:2]):
+        low, nbytes, written, shift, races = made[number]
+        if not nbytes:
+            continue
+        if group:
+            first, so_many, _, least, looked = made[group[0]]
+            if low < first + so_many:
+                end = max(first + so_many, low + nbytes)
+                group.append(number)
+                for each in group:
+                    joined = (first, end - first, written, min(shift, least), races or looked)
+                    made[each] = joined
+                continue
+        group = [number]
+    return made
 
 
 def _race(access: Access, earlier: Access, name: str, same_block: bool) -> str:

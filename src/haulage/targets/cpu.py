@@ -8,7 +8,8 @@ which keeps constant expressions out of the kernel, and LLVM still sees that no 
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -26,6 +27,8 @@ HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 BARRIER = "haulage.barrier"
 WAVE_BARRIER = "haulage.wavebarrier"
 GRID_BARRIER = "haulage.gridbarrier"
+# The scope of a fence for threads of the block only.
+BLOCK_FENCE = "block"
 # Where a thread that waits for another lets others of its block go on (`coroutines/spin_loops.py`).
 YIELD = "haulage.yield"
 # The C library's function that lets other threads of the system go first.
@@ -107,15 +110,18 @@ class CPUTarget(Target):
         room = self.shared_array(builder, 4, 16)
         # The room may still be read for the last time that the threads were here.
         self.barrier(builder, place)
-        builder.store(ir.Constant(i32, int(operation == "and")), room)
+        with _of_no_line(builder):
+            builder.store(ir.Constant(i32, int(operation == "and")), room)
         self.barrier(builder, place)
         # One thread of the system runs all of the block, so this needs no lock. The fence keeps
         # LLVM from widening it, as the loop over the threads would allow.
         combine = {"add": builder.add, "and": builder.and_, "or": builder.or_}[operation]
-        builder.store(combine(builder.load(room, typ=i32), builder.zext(flag, i32)), room)
+        with _of_no_line(builder):
+            builder.store(combine(builder.load(room, typ=i32), builder.zext(flag, i32)), room)
         builder.fence("seq_cst", "singlethread")
         self.barrier(builder, place)
-        return builder.load(room, typ=i32)
+        with _of_no_line(builder):
+            return builder.load(room, typ=i32)
 
     def wave_barrier(self, builder: Any, place: int) -> None:
         _wait(builder, WAVE_BARRIER, place)
@@ -172,7 +178,8 @@ class CPUTarget(Target):
         messages.tell(self, builder, number, cells)
 
     def fence(self, builder: Any, scope: str) -> None:
-        builder.fence("seq_cst")
+        # LLVM makes one instruction of both.
+        builder.fence("seq_cst", BLOCK_FENCE if scope == "block" else None)
 
     def counter(self, builder: Any, which: str) -> Any:
         return cpu_clock.counter(builder, which)
@@ -182,6 +189,16 @@ class CPUTarget(Target):
         from llvmlite import ir
 
         builder.call(declare(builder.module, PAUSE, ir.FunctionType(ir.IntType(32), [])), [])
+
+
+@contextmanager
+def _of_no_line(builder: Any) -> Iterator[None]:
+    """What is generated inside is of no line of the source, and so is no access of the kernel."""
+    line, builder.debug_metadata = builder.debug_metadata, None
+    try:
+        yield
+    finally:
+        builder.debug_metadata = line
 
 
 def _wait(builder: Any, name: str, place: int) -> None:

@@ -13,6 +13,7 @@ READ, WRITE, ATOMIC = "haulage_check_read", "haulage_check_write", "haulage_chec
 # memory that other threads can see.
 ARRAY, UNWRITTEN = "haulage_check_array", "haulage_check_unwritten"
 ACCESSES = (READ, WRITE, ATOMIC)
+FENCE = "haulage_check_fence"
 
 
 @dataclass(frozen=True)

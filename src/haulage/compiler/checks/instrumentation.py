@@ -12,6 +12,7 @@ from typing import Any
 from haulage._core import check
 from haulage.compiler import llvm
 from haulage.compiler.checks import sites
+from haulage.compiler.checks.calls import ATOMIC
 from haulage.compiler.checks.lines import Location, locations, without_locations, without_records
 from haulage.compiler.checks.local_arrays import COPY, FILL, LocalArrays
 from haulage.compiler.checks.names import NAMES
@@ -23,9 +24,15 @@ from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import size_of
 from haulage.targets.base import Target
-from haulage.targets.cpu import BARRIER, DYNAMIC_SHARED, GRID_BARRIER, WAVE_BARRIER
+from haulage.targets.cpu import (
+    BARRIER,
+    BLOCK_FENCE,
+    DYNAMIC_SHARED,
+    GRID_BARRIER,
+    WAVE_BARRIER,
+)
 from haulage.targets.cpu_ir import ARRAY_NOTE, SHARED_ADDRESS
-from haulage.targets.cpu_lanes import WARP_BARRIER
+from haulage.targets.cpu_lanes import COLLECTIVES, WARP_BARRIER
 
 # What the calls are given, each with its LLVM type.
 _THREAD, _HOW = "%haulage.checked", "i64"
@@ -34,13 +41,16 @@ _QUIET = "nomerge nounwind willreturn nocallback nofree memory(inaccessiblemem: 
 _DECLARED = {
     "haulage_check_thread": ("ptr", "i64, i32"),
     "haulage_check_read": ("void", "ptr captures(none), ptr captures(none), i64"),
-    "haulage_check_write": ("void", "ptr captures(none), ptr captures(none), i64, i64"),
+    "haulage_check_write": ("void", "ptr captures(none), ptr captures(none) readonly, i64, i64"),
     "haulage_check_atomic": ("void", "ptr captures(none), ptr captures(none), i64"),
+    "haulage_check_operated": ("void", "ptr captures(none)"),
     "haulage_check_barrier": ("void", "ptr captures(none), i64"),
     "haulage_check_passed": ("void", "ptr captures(none)"),
     "haulage_check_grid_passed": ("void", "ptr captures(none)"),
     "haulage_check_warp": ("void", "ptr captures(none), i64, i64"),
     "haulage_check_warp_passed": ("void", "ptr captures(none)"),
+    "haulage_check_exchange": ("void", "ptr captures(none), i64, i64"),
+    "haulage_check_exchanged": ("void", "ptr captures(none), i64, i64"),
     "haulage_check_fence": ("void", "ptr captures(none), i64"),
     "haulage_check_array": ("void", "ptr captures(none), ptr captures(none), i64"),
     "haulage_check_unwritten": ("void", "ptr captures(none), i64, i64"),
@@ -54,8 +64,6 @@ _OF_MANY = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
 _PRIVATE, _SHARED, _OTHER = "private", "shared", "other"
 _MEMORY = {FILL: "ptr, i8, i64, i1", COPY: "ptr, ptr, i64, i1"}
 _NOWHERE = Location("", 0, "")
-# Metadata of a fence that orders accesses for threads of the block only.
-BLOCK_FENCE = "haulage.block"
 _MOST_VALUE = 8
 # The bytes of an access that one call tells of, at most.
 _MOST_ACCESS = 128
@@ -138,6 +146,7 @@ class _Instrumentation:
         self._items = self.function.items()
         self._roots: dict[str, frozenset[str]] = {}
         self._accesses = bool(self.checks & {"race", "init"})
+        self._fences = any(map(_is_fence, self.function.instructions()))
         # Of each array's first byte, as far as one note tells of it.
         self._layouts = {
             item.operands[0].text: _layout_of(item)
@@ -219,12 +228,38 @@ class _Instrumentation:
             return [self._call("warp", *given)], [self._call("warp_passed")]
         if self._accesses and (item.callee or "").startswith(ARRAY_NOTE):
             return self._noted(item), []
-        if item.opcode == "fence":
-            of_block = any(kind == BLOCK_FENCE for kind, _ in item.metadata)
+        if item.callee in COLLECTIVES:
+            return self._exchange(item, item.callee)
+        if _is_fence(item):
+            of_block = BLOCK_FENCE in item.ordering
             return [self._call("fence", ("i64", str(int(of_block))))], []
         if not self._accesses or item.address is None:
             return [], []
-        return self._access(item, item.address), []
+        calls = self._access(item, item.address)
+        operates = self._fences and any(call.callee == ATOMIC for call in calls)
+        return calls, [self._call("operated")] if operates else []
+
+    def _exchange(
+        self, item: Instruction, name: str
+    ) -> tuple[list[Instruction], list[Instruction]]:
+        word, *_, bits = name.removeprefix("haulage.").split(".")
+        if word == "meet":
+            # Of the lanes that are there.
+            return [], []
+        how = self._number(self._site(item, sites.EXCHANGE)) | check.WIDE_WARP * (bits == "64")
+        kind, number = check.FROM_NONE, "0"
+        made: list[Instruction] = []
+        if word == "shuffle":
+            number = self._fresh()
+            made.append(Builder.cast("zext", "i32", item.operands[3].text, "i64", number))
+            kind = check.FROM[name.split(".")[2]]
+        mask = item.operands[1].text
+        if bits == "32":
+            mask = self._fresh()
+            made.append(Builder.cast("zext", "i32", item.operands[1].text, "i64", mask))
+        made.append(self._call("exchange", ("i64", mask), (_HOW, str(how))))
+        exchanged = ("i64", number), (_HOW, str(how | kind << check.KIND_AT))
+        return made, [self._call("exchanged", *exchanged)]
 
     def _access(self, item: Instruction, address: Operand) -> list[Instruction]:
         roots = self._roots_of(address.text)
@@ -243,15 +278,19 @@ class _Instrumentation:
             # Nothing of the source: the thread's result.
             return []
         how = self._number(site) | nbytes << check.SIZE_AT
+        # What an access may share with none beside it: fields of packed records are not aligned.
+        cell = min(nbytes & -nbytes, item.align or 1)
         if shared:
             how |= check.SHARED
-            self.least_shared = min(self.least_shared, nbytes & -nbytes)
+            self.least_shared = min(self.least_shared, cell)
         else:
             (root, *others) = roots
             one = None if others else self.ranges.get(root)
+            if one is not None and one >= check.NO_RANGE:
+                one = None
             how |= (check.NO_RANGE if one is None else one) << check.RANGE_AT
             for number in self.ranges.values() if one is None else (one,):
-                self.least[number] = min(self.least.get(number, 16), nbytes & -nbytes)
+                self.least[number] = min(self.least.get(number, 16), cell)
         given = [("ptr", address.text), (_HOW, str(how))]
         if what != sites.WRITE:
             return [self._call("read" if what == sites.READ else "atomic", *given)]
@@ -373,6 +412,10 @@ class _Instrumentation:
 
     def _parameters(self) -> frozenset[str]:
         return frozenset(each.name for each in self.function.parameters[1:])
+
+
+def _is_fence(item: Instruction) -> bool:
+    return item.opcode == "fence" and "singlethread" not in item.ordering
 
 
 def _made_of(item: Instruction, place: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]] | None:

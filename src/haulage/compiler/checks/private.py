@@ -475,7 +475,9 @@ def _most(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> f
         if ratio > 0 and all(left[n] == -f * ratio for n, f in each.factors.items()):
             most += each.constant * ratio
             left = {n: f for n, f in left.items() if n not in each.factors}
-    ends = [[f * end if end else 0 for end in limits[name]] for name, f in left.items()]
+    ends = [
+        [f * end if end else 0 for end in limits.get(name, (-inf, inf))] for name, f in left.items()
+    ]
     return most + sum(map(max, ends))
 
 

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-READ, WRITE, ATOMIC, BARRIER, WARP_BARRIER = (
+READ, WRITE, ATOMIC, BARRIER, WARP_BARRIER, EXCHANGE = (
     "read",
     "write",
     "atomic operation",
     "barrier",
     "barrier of lanes",
+    "exchange of lanes",
 )
 
 

@@ -13,6 +13,7 @@ from haulage.compiler.checks.calls import (
     ARRAY,
     ATOMIC,
     CHECKS,
+    FENCE,
     READ,
     THREAD,
     UNWRITTEN,
@@ -64,6 +65,9 @@ class _Kernel:
         # Whether a thread may read what it did not write of its own arrays: that is its own affair.
         self.tells_of_own = any(item.callee == UNWRITTEN for item in function.instructions())
         calls = [Call(item, label) for label, item in self.calls if item.callee in ACCESSES]
+        # Behind fences atomic operations order accesses of other memory.
+        fences = any(item.callee == FENCE for _, item in self.calls)
+        self.ordering = frozenset((ATOMIC,) if fences else ())
         self.by_range: dict[int, list[Call]] = {}
         for call in calls:
             if not call.is_shared:
@@ -170,6 +174,8 @@ class Unneeded:
                 continue
             calls = known.by_range.get(number, [])
             kinds = {call.item.callee for call in calls}
+            if "race" in self._checks and kinds & known.ordering:
+                continue
             if (
                 "race" not in self._checks
                 or kinds <= {READ}
@@ -178,7 +184,11 @@ class Unneeded:
                 found.add(number)
         prover = Prover(launch, known.analyses, known.shared)
         proven = prover.proven(races="race" in self._checks, unwritten="init" in self._checks)
-        left = {call.how for call in known.shared_calls if call not in proven}
+        left = {
+            call.how
+            for call in known.shared_calls
+            if call not in proven or call.item.callee in known.ordering
+        }
         shared = {call.how for call in known.shared_calls} - left
         sorts: tuple[tuple[int, int, int], ...] | None = None
         if (
