@@ -15,9 +15,6 @@ from typing import Any
 from haulage.errors import LaunchError
 from haulage.interpreting.threads import ENDED, Thread, here, is_own, shown, table
 
-# Code that is stepped over.
-_SKIPPED = ["haulage", "haulage.*", "numpy", "numpy.*"]
-
 # Breakpoints of all prompts, as `Bdb.breaks` has them.
 _breaks: dict[str, list[int]] = {}
 
@@ -72,6 +69,11 @@ class KernelPdb(pdb.Pdb):
         self.reset()
         self.set_step()
         self.trace(frame)
+
+    def stop_here(self, frame: FrameType) -> bool:
+        """Whether a frame is one to stop in: not in Haulage or NumPy."""
+        # Not by `skip`, of which IPython tells each time.
+        return not _is_skipped(frame) and bool(super().stop_here(frame))
 
     def interaction(self, frame: FrameType | None, *args: Any, **kwargs: Any) -> None:
         """Let the user look."""
@@ -204,7 +206,7 @@ def is_ipython(debugger: Any) -> bool:
 
 def new_prompt(thread: Thread) -> KernelPdb:
     """The debugger of a thread."""
-    made = _class()(skip=_SKIPPED, nosigint=True)
+    made = _class()(nosigint=True)
     made.of(thread)
     return made
 

@@ -232,7 +232,7 @@ LEFT_OUT = {
     *("free", "free_host", "release", "destroy", "breakpoint", "begin_capture", "tofile", "dump"),
     # Of results, and what is called between Haulage's own rooms; no page names them.
     *("Stats", "Report", "Log", "Statistics", "Usage", "Counts", "Site", "Registration", "Holding"),
-    *("plan", "overload_for", "no_argument", "launch_in", "load", "reaches"),
+    *("plan", "alike", "overload_for", "no_argument", "launch_in", "load", "reaches"),
 }
 
 
