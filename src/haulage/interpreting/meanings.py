@@ -397,8 +397,21 @@ def dtype_of(dtype: Any) -> Any:
     return np.dtype(dtype)
 
 
+# Bytes; as in compiled code.
+_DEFAULT_ALIGN = 16
+
+
 def _sizes(shape: Any) -> tuple[int, ...]:
     return tuple(map(int, shape if isinstance(shape, tuple) else (shape,)))
+
+
+def _room(sizes: tuple[int, ...], dtype: Any, alignment: Any) -> KernelArray:
+    """New memory that begins at a multiple of so many bytes, as an array of zeros."""
+    align = max(int(alignment or 0), _DEFAULT_ALIGN)
+    nbytes = int(np.prod(sizes)) * dtype.itemsize
+    memory = np.zeros(nbytes + align, np.uint8)
+    start = -memory.ctypes.data % align
+    return memory[start : start + nbytes].view(dtype).reshape(sizes).view(KernelArray)
 
 
 @_of(memory.shared_array)
@@ -410,8 +423,8 @@ def _shared_array(thread: Thread, shape: Any, dtype: Any, alignment: Any = None)
     key = (*_site(), sizes, kind)
     made = block.shared.get(key)
     if made is None:
-        made = block.shared[key] = np.zeros(sizes, kind)
-    return made.view(KernelArray)
+        made = block.shared[key] = _room(sizes, kind, alignment)
+    return made
 
 
 @_of(memory.local_array)
@@ -423,7 +436,7 @@ def _local_array(
         raise thread_error(
             MemoryError, f"local.array of {int(np.prod(sizes))} elements: bound is {int(bound)}"
         )
-    return np.zeros(sizes, dtype_of(dtype)).view(KernelArray)
+    return _room(sizes, dtype_of(dtype), alignment)
 
 
 @_of(memory.const_array_like)
