@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from haulage.checking.findings import Access, Index, Place
+from haulage.checking.findings import Access, Index
 from haulage.checking.order import Moment
+from haulage.checking.places import place_of
 from haulage.checking.touched import Touch
 from haulage.runtime.geometry import layout
 from haulage.runtime.process.call_sites import CallSite
@@ -107,8 +108,9 @@ class Use:
         where: the stream in words, or "the host".
         reads, writes: whether it does so there.
         kernel, array: names of the kernel and of its argument, or "".
-        place: the line of the program that asked for it.
-        look: works out what a kernel touches of the region, as `Touched` does; None: all of it.
+        call_site: the line of the program that asked for it.
+        look: a `Touched`, which works out what a kernel touches of the region, and what it takes;
+            None: all of it.
     """
 
     region: Region
@@ -117,17 +119,18 @@ class Use:
     where: str
     reads: bool
     writes: bool
-    place: Place | None
+    call_site: CallSite
     kernel: str = ""
     array: str = ""
-    look: Callable[[], Touch] | None = None
+    look: tuple[Callable[[str, bytes], Touch], str, bytes] | None = None
 
     def touch(self) -> Touch:
         """What is touched of the region: `extent` in addresses, at most."""
         low, high = self.region.extent
         if self.look is None:
             return Touch((low, high), False)
-        extent, is_atomic = self.look()
+        touched, array, packed = self.look
+        extent, is_atomic = touched(array, packed)
         if extent is None:
             return Touch((low, high), is_atomic)
         first, last = (self.region.address + each for each in extent)
@@ -137,7 +140,9 @@ class Use:
     def access(self) -> Access:
         """What a finding has of it."""
         verb = "write" if self.writes else "read"
-        return Access(self.place, verb if self.kernel else f"{verb} by {self.what}", self.kernel)
+        return Access(
+            place_of(self.call_site), verb if self.kernel else f"{verb} by {self.what}", self.kernel
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -221,7 +226,8 @@ def note(uses: list[Use], new: Use, is_over: Callable[[Moment], bool]) -> list[U
         ordered = use.moment.is_ordered_with(new.moment)
         if not ordered and (use.writes or new.writes) and use.region.meets(new.region):
             found.append(use)
-        if ordered and covers and (new.writes or not use.writes):
+        alike = new.look is not None and use.look == new.look
+        if ordered and (covers or alike) and (new.writes or not use.writes):
             first, last = use.region.extent
             if low <= first and last <= high and use.moment.is_before(new.moment.clock):
                 continue  # what comes and is not ordered with it is not with the new one, either

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,13 @@ from haulage.checking import memory_map
 from haulage.checking.findings import STREAM, Finding, Findings
 from haulage.checking.memory_map import Piece, Pieces, Region, Use
 from haulage.checking.order import Moment, Order, StreamKey
-from haulage.checking.places import place_of, place_of_program
+from haulage.checking.places import place_of
 from haulage.checking.seam import unseen
 from haulage.checking.touched import Touched
 from haulage.runtime.arrays.keys import ARRAY, RECORD
 from haulage.runtime.buffers.pinned_memory import registered
 from haulage.runtime.launch import packing
+from haulage.runtime.process import call_sites
 
 if TYPE_CHECKING:
     from haulage.runtime.memory import Block
@@ -129,11 +129,11 @@ class StreamCheck:
                 to, of = self._is_on_host(target), self._is_on_host(source)
                 what = "a copy to the host" if to else "a copy from the host" if of else "a copy"
             moment = self._order.work(key)
-            where, place = self._order.name_of(key), place_of_program()
+            where, site = self._order.name_of(key), call_sites.current()
             capture = self._order.capture_of(key)
             if source is not None:
-                self._use(Use(source, moment, what, where, True, False, place), capture)
-            self._use(Use(target, moment, what, where, False, True, place), capture)
+                self._use(Use(source, moment, what, where, True, False, site), capture)
+            self._use(Use(target, moment, what, where, False, True, site), capture)
 
     def launching(
         self,
@@ -156,18 +156,18 @@ class StreamCheck:
             with self._lock:
                 key = device, int(stream)
                 moment = self._order.work(key)
-                where, place = self._order.name_of(key), place_of_program()
+                where, site = self._order.name_of(key), call_sites.current()
                 capture = self._order.capture_of(key)
                 what = f"kernel {name}"
                 for reads, writes, region, array in fields(packed):
-                    look = partial(touched, array, packed)
-                    use = Use(region, moment, what, where, reads, writes, place, name, array, look)
+                    look = touched, array, packed
+                    use = Use(region, moment, what, where, reads, writes, site, name, array, look)
                     self._use(use, capture)
                 for each in captured:
                     region = Region(
                         each.device_pointer, each.shape, each.strides, each.dtype.itemsize
                     )
-                    use = Use(region, moment, what, where, True, False, place, name)
+                    use = Use(region, moment, what, where, True, False, site, name)
                     self._use(use, capture)
             with unseen():  # a launch that is checked itself is waited for
                 start(stream, packed)
@@ -193,8 +193,8 @@ class StreamCheck:
             return
         with self._lock:
             moment = self._order.host()
-            place = place_of_program()
-            self._use(Use(region, moment, _HOST, _HOST, not writes, writes, place), None)
+            site = call_sites.current()
+            self._use(Use(region, moment, _HOST, _HOST, not writes, writes, site), None)
 
     # ---- graphs ---------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class StreamCheck:
             if graph is not None:
                 # In a launch of it all have one moment.
                 alike = {
-                    (use.region, use.reads, use.writes, use.place, use.array): (key, use)
+                    (use.region, use.reads, use.writes, use.call_site, use.array): (key, use)
                     for key, use in uses
                 }
                 self._graphs[graph] = list(alike.values())

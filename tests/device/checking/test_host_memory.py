@@ -9,6 +9,7 @@ import pytest
 
 from haulage import cuda
 from haulage.checking.session import Session
+from haulage.memory import Driver, Pool, using_allocator
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -131,6 +132,20 @@ def test_arrays_that_are_used_as_they_should_be_are_silent(check):
         change[4, 256](y[::2])
         del y
     assert not len(check.findings)
+
+
+@pytest.mark.parametrize("allocator", [Driver, Pool])
+def test_memory_that_an_allocator_gives_again_is_the_new_arrays(device, allocator):
+    session = Session(("stream", "memory"))
+    session.begin()
+    with using_allocator(allocator()):
+        for stream in (cuda.stream(), cuda.stream()) * 5:
+            x = cuda.device_array(N, stream=stream)
+            change[4, 256, stream](x)
+            x.copy_to_device(np.zeros(N), stream=stream)
+            del x
+    session.end()
+    assert not len(session.findings)
 
 
 PROGRAM = """
