@@ -12,10 +12,18 @@ from haulage.lang.word import Word
 from haulage.platforms import current_target
 from haulage.runtime.arrays.keys import TUPLE
 
+# Modules whose words make numbers of numbers, whichever thread says them.
+_OF_NUMBERS = ("haulage.lang.math", "haulage.lang.half", "haulage.lang.libdevice")
+
 # By the word, the types of the arguments and the lanes of a warp: the kernel, and the dtypes of its
 # results.
 _known: dict[Any, tuple[Any, list[Any], bool]] = {}
 _lock = forks.lock()
+
+
+def is_of_numbers(word: Word) -> bool:
+    """Whether a word makes numbers of numbers."""
+    return word.build.__module__.startswith(_OF_NUMBERS)
 
 
 def call(thread: Thread, word: Word, args: tuple[Any, ...]) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from haulage.interpreting import compiled
 from haulage.interpreting.arrays import KernelArray, over
-from haulage.interpreting.meanings import MEANINGS, NUMBERS, REGISTERS
+from haulage.interpreting.meanings import MEANINGS, NUMBERS, REGISTERS, refuse
 from haulage.interpreting.numbers import Int, Int32, Int64, class_of, number, plain_of
 from haulage.interpreting.threads import current
 from haulage.lang import debug
@@ -44,6 +44,8 @@ class Said:
             args = bound.args
         if self._meaning is not None:
             return self._meaning(thread, *args)
+        if not compiled.is_of_numbers(self.word):
+            raise refuse(self.word.__qualname__)
         return compiled.call(thread, self.word, args)
 
     def __repr__(self) -> str:

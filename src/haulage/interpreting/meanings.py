@@ -1,8 +1,7 @@
 """What the words of the kernel language mean where a kernel runs as Python.
 
 `MEANINGS` has those of threads, memory and time, each a function of the thread that says the word
-and of the arguments. All other words make numbers of numbers, and are asked of compiled code
-(`compiled.py`).
+and of the arguments. Words that make numbers of numbers are asked of compiled code (`compiled.py`).
 """
 
 import sys
@@ -606,5 +605,6 @@ def _globaltimer(thread: Thread) -> Any:
 def refuse(word: str) -> LaunchError:
     """The error for a word that has no meaning where kernels run as Python."""
     return LaunchError(
-        f"{word} means nothing where a kernel runs as Python; debug a kernel without it"
+        f"{word} means nothing where a kernel runs as Python, as in the debugger: debug a kernel "
+        "without it, or enter what it means in haulage.interpreting.meanings.MEANINGS"
     )

@@ -306,3 +306,20 @@ def test_threads_that_never_meet(as_python):
 
     with pytest.raises(BarrierError, match=r"0 to 2 .*waiting in syncwarp\(\)\n  3 .*syncthreads"):
         apart[1, 4](np.zeros(1))
+
+
+def test_a_word_without_a_meaning_is_refused(as_python):
+    from haulage.errors import LaunchError
+    from haulage.lang.word import word
+
+    @word("own")
+    def own(tools):
+        """`own()`: 3, int64."""
+        return tools.types.int64(), lambda context, builder, sig, args: tools.I64(3)
+
+    @cuda.jit
+    def says(x):
+        x[0] = own()
+
+    with pytest.raises(LaunchError, match="own means nothing where a kernel runs as Python"):
+        says[1, 1](np.zeros(1))
