@@ -39,6 +39,7 @@ cdef extern from "check_native.h" nogil:
     )
     uint32_t haulage_check_end(uint64_t *)
     void haulage_check_at(uint32_t, haulage_check_found *)
+    bint haulage_check_stray(uint64_t, haulage_check_found *)
     void *haulage_check_thread(int64_t, int)
     void haulage_check_read(void *, const void *, int64_t)
     void haulage_check_write(void *, const void *, int64_t, int64_t)
@@ -176,3 +177,12 @@ def end():
             at.array, at.origin,
         ))
     return accesses, found
+
+
+def stray(uint64_t address):
+    """(site, block, thread) of the last access of an address that was outside of all ranges; None
+    if it is not known."""
+    cdef haulage_check_found at
+    if not haulage_check_stray(address, &at):
+        return None
+    return at.site, at.block, at.thread

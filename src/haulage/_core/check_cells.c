@@ -370,6 +370,37 @@ static inline page *page_at(block *of, uint64_t address)
     return it;
 }
 
+/* The last access outside of all ranges, of each thread of the system. */
+typedef struct {
+    uint64_t address, block;
+    uint32_t thread, site, size;
+} stray_access;
+
+enum { STRAYS = 1 << 8 };
+static stray_access strays[STRAYS];
+static _Atomic uint32_t stray_threads;
+static _Thread_local uint32_t stray_thread;
+
+static __attribute__((noinline)) void note_stray(const thread *now, uint64_t address, int64_t how)
+{
+    if (!stray_thread)
+        stray_thread = 1 + atomic_fetch_add(&stray_threads, 1) % STRAYS;
+    strays[stray_thread - 1] =
+        (stray_access){address, now->of->number, now->number, (uint32_t)how & (SITES - 1),
+                       (uint32_t)(how >> HAULAGE_SIZE_AT) & 255};
+}
+
+bool haulage_check_stray(uint64_t address, haulage_check_found *at)
+{
+    for (uint32_t i = 0; i < STRAYS; i++)
+        if (address - strays[i].address < strays[i].size) {
+            *at = (haulage_check_found){.site = strays[i].site, .block = strays[i].block,
+                                        .thread = strays[i].thread};
+            return true;
+        }
+    return false;
+}
+
 static inline bool locate(const thread *now, uint64_t address, int64_t how, location *at)
 {
     if (how & HAULAGE_SHARED) {
@@ -387,8 +418,10 @@ static inline bool locate(const thread *now, uint64_t address, int64_t how, loca
             if (address - launch.ranges[number].low <
                 launch.ranges[number].high - launch.ranges[number].low)
                 break;
-        if (number == launch.count)
+        if (number == launch.count) {
+            note_stray(now, address, how);
             return false;
+        }
     }
     const haulage_check_range *in = &launch.ranges[number];
     uint64_t cell_number = (address >> in->shift) - (in->low >> in->shift);
@@ -460,12 +493,18 @@ void haulage_check_write(void *given, const void *pointer, int64_t how, int64_t 
     if (!launch.on)
         return;
     uint64_t address = (uintptr_t)pointer;
-    bool same = how & HAULAGE_HAS_VALUE && !memcmp(pointer, &value, size_of(how));
+    bool has_value = how & HAULAGE_HAS_VALUE, same = false;
+    uint32_t size = size_of(how);
     now->of->accesses++;
     FOR_PARTS(address, how) {
         location at;
         if (!locate(now, address, how, &at))
             return;
+        if (has_value) {
+            /* Now that there is memory. */
+            same = !memcmp(pointer, &value, size);
+            has_value = false;
+        }
         if (at.written)
             memset(at.written, 1, size_of(how));
         if (!at.cells)
@@ -586,6 +625,7 @@ int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint6
     launch.parallel = parallel;
     launch.number++;
     found_count = 0;
+    memset(strays, 0, sizeof strays);
     atomic_store(&set_count, 0);
     launch.on = true;
     return 0;

@@ -91,6 +91,9 @@ int64_t haulage_check_entry(const void *given, uint64_t first, uint64_t last);
 /* Ends it; returns how many were found, of which `at` has one. */
 uint32_t haulage_check_end(uint64_t *accesses);
 void haulage_check_at(uint32_t number, haulage_check_found *at);
+/* The access of an address outside of all ranges that a thread of the system was told of last, with
+   its site, block and thread; false: there is none. */
+bool haulage_check_stray(uint64_t address, haulage_check_found *at);
 
 /* For kernels. */
 void *haulage_check_thread(int64_t block, int32_t thread);

@@ -7,10 +7,11 @@ from typing import Any
 
 from haulage import forks
 from haulage._core import check
-from haulage.backends.base import KernelStopped
+from haulage.backends.base import KernelCrashed, KernelStopped
 from haulage.backends.cpu_driver import processor
 from haulage.checking.elements import LaunchedArray, dtype_of, element_of
 from haulage.checking.findings import (
+    ADDRESS,
     BARRIER,
     BOUNDS,
     RACE,
@@ -21,7 +22,7 @@ from haulage.checking.findings import (
     Index,
     Place,
 )
-from haulage.checking.places import place_of
+from haulage.checking.places import place_of, place_of_program
 from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.checks.sites import Site
@@ -270,6 +271,8 @@ class CheckedLaunch:
 
     def _is_found(self, stopped: KernelStopped) -> bool:
         """Whether it is something that is a finding, and no error of the program besides."""
+        if isinstance(stopped, KernelCrashed) and not stopped.stack:
+            return self._note_crash(stopped)
         fault = self._faults.get(stopped.code)
         if fault is None:
             return False
@@ -281,6 +284,22 @@ class CheckedLaunch:
             self._findings.add(Finding(BARRIER, message, Access(place, "barrier", self._kernel)))
             return True
         return fault.exception is IndexError and bool(fault.figures)
+
+    def _note_crash(self, stopped: KernelCrashed) -> bool:
+        """Note an access of what is no memory, if that is asked for; at its line if that is known,
+        else at the line of the launch."""
+        if not self._checks & {"bounds", "memory"}:
+            return False
+        access = Access(place_of_program(), "launch", self._kernel)
+        where = "an address that nobody knows"
+        if stopped.address is not None:
+            where = f"address {stopped.address:#x}"
+            stray = check.stray(stopped.address)
+            if stray is not None:
+                access = self._access(*stray)
+        message = f"a thread accesses {where}, where the process has no memory that it may use so"
+        self._findings.add(Finding(ADDRESS, message, access))
+        return True
 
     def _note_indices(self) -> None:
         """Note the indices out of bounds that threads have told of."""
