@@ -99,6 +99,7 @@ def test_a_short_loop_runs_for_all_threads_of_a_block_and_for_some(n, device):
     assert out.tolist() == np.where(x <= n, x, 0).reshape(BLOCKS, THREADS).sum(1).tolist()
 
 
+@pytest.mark.emitted
 @pytest.mark.parametrize("threads", [THREADS, 8 * THREADS])
 def test_only_short_loops_are_written_for_usual_ranges(threads):
     def added(x, out, n):
