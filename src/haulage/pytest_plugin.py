@@ -220,7 +220,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _checks(named: str) -> frozenset[str]:
-    from haulage.checking.session import CHECKS, checks_of
+    from haulage.checking.names import CHECKS, checks_of
 
     try:
         return checks_of(CHECKS if named == _ALL else named)

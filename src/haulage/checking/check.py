@@ -6,9 +6,10 @@ from typing import Any, Self, overload
 
 from haulage.checking import report
 from haulage.checking.findings import Finding
+from haulage.checking.names import CHECKS, checks_of
 from haulage.checking.records import sources_of
 from haulage.checking.result import Result, result_of
-from haulage.checking.session import CHECKS, Session, checks_of
+from haulage.checking.session import Session
 from haulage.checking.suppressions import Suppressions, read
 from haulage.errors import CheckFailed, Unsupported
 from haulage.runtime.devices.registry import current_device

@@ -27,7 +27,7 @@ _MAKES = {"stream": (STREAM,), "memory": (FREED, LEAK), "init": (UNINITIALIZED,)
 
 
 class HostChecks:
-    """Makes the checks "stream" and "memory" of `haulage.checking.session.CHECKS`, and of "init"
+    """Makes the checks "stream" and "memory" of `haulage.checking.names.CHECKS`, and of "init"
     what is about the host and the memory of devices.
 
     It is told what happens as the observer of memory, and by drivers that it stands in front of.

@@ -11,9 +11,10 @@ import pytest
 from haulage import forks
 from haulage.checking import report
 from haulage.checking.findings import Finding, Findings, key_of
+from haulage.checking.names import checks_of
 from haulage.checking.records import processes, sources_of
 from haulage.checking.result import Result, finding_of_data, result_of
-from haulage.checking.session import Session, checks_of
+from haulage.checking.session import Session
 from haulage.checking.settings import Settings
 from haulage.checking.starting import begin_as
 from haulage.checking.suppressions import Suppressions, kinds_of

@@ -4,13 +4,15 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haulage import forks
 from haulage.checking.excerpts import AROUND, line_of
 from haulage.checking.findings import Finding, Findings
 from haulage.checking.result import absolute, finding_as_data, finding_of_data
-from haulage.checking.session import Session
+
+if TYPE_CHECKING:
+    from haulage.checking.session import Session
 
 # Writing takes at most a part like this of the time, unless something new was found and there are
 # few findings.
@@ -21,7 +23,7 @@ _FEW = 100
 class Record:
     """The file of this process. It is whole at any time."""
 
-    def __init__(self, folder: str, session: Session) -> None:
+    def __init__(self, folder: str, session: "Session") -> None:
         self._folder = folder
         self._session = session
         self._started_in = os.getcwd()

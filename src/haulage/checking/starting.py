@@ -3,8 +3,9 @@
 from contextlib import suppress
 
 from haulage import forks
+from haulage.checking.names import checks_of
 from haulage.checking.records import Record
-from haulage.checking.session import Session, checks_of
+from haulage.checking.session import Session
 from haulage.checking.settings import Settings
 from haulage.errors import HaulageError
 from haulage.runtime.process import runtime

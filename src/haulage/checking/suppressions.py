@@ -10,7 +10,7 @@ from typing import Any
 
 from haulage.checking.excerpts import Sources, line_of, shown
 from haulage.checking.findings import KINDS, Finding
-from haulage.checking.session import ALSO, CHECKS, MAKES, checks_of
+from haulage.checking.names import ALSO, CHECKS, MAKES, checks_of
 from haulage.spelling import did_you_mean
 
 _COMMENT = re.compile(r"#\s*haulage:\s*ignore\b(?:\[([^\]]*)\])?")

@@ -31,7 +31,7 @@ VALUED = {
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add this command to the command line, for its help: the words after it are `main`'s."""
-    from haulage.checking.session import ALSO, CHECKS
+    from haulage.checking.names import ALSO, CHECKS
 
     parser = commands.add_parser(
         "check",
@@ -118,7 +118,7 @@ def _device(given: str | None) -> str:
 
 
 def _checks(named: str) -> str:
-    from haulage.checking.session import CHECKS, checks_of
+    from haulage.checking.names import CHECKS, checks_of
 
     try:
         return ",".join(sorted(checks_of(named or CHECKS)))

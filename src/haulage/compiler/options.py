@@ -14,7 +14,7 @@ class Options:
     CUDA, products and sums are contracted into fused operations unless told otherwise.
     `debug`: division by zero is an error, and a thread that fails tells where it stands.
     `boundscheck`: whether an index out of bounds is an error, too; None for as with `debug`.
-    `checks`: what the CPU device looks for while the code runs (`checking.session.CHECKS`).
+    `checks`: what the CPU device looks for while the code runs (`checking.names.CHECKS`).
 
     The others make a difference on GPUs only. `optimised`: False for code as it was written.
     `lineinfo`: the code says of which source lines it is made. `launch_bounds`: most threads of a

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from haulage.checking.findings import KINDS, Access, Finding, Place
-from haulage.checking.session import CHECKS, MAKES, Session, checks_of
+from haulage.checking.names import CHECKS, MAKES, checks_of
+from haulage.checking.session import Session
 from haulage.runtime.process import runtime
 
 

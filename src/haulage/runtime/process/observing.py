@@ -112,7 +112,7 @@ class Checker(Protocol):
 
     @property
     def checks(self) -> frozenset[str]:
-        """Which ones: of `haulage.checking.session.CHECKS`."""
+        """Which ones: of `haulage.checking.names.CHECKS`."""
         ...
 
     @property
