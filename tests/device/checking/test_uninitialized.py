@@ -468,6 +468,58 @@ def test_random_programs(seed):
     assert sum(read is not None for read in planted) > 10
 
 
+def _kernel(seed, missing, tmp_path):
+    """A random kernel that reads all of an array of its own, of which one element may be missing;
+    and how many elements there are."""
+    chance = random.Random(seed)
+    size, dtype = chance.choice([3, 5, 8]), chance.choice(["np.float32", "np.int64"])
+    lines = [
+        "from haulage import cuda",
+        "import numpy as np",
+        "@cuda.jit",
+        "def kernel(x, y):",
+        "    i, t = cuda.grid(1), cuda.threadIdx.x",
+    ]
+    form = seed % 4
+    if form == 3:
+        lines += [
+            f"    own = cuda.shared.array({size}, {dtype})",
+            f"    if t != {missing} and t < {size}:",
+            "        own[t] = x[i]",
+            "    cuda.syncthreads()",
+            f"    if t < {size}:",
+            f"        y[i] = own[(t + {chance.randrange(size)}) % {size}]",
+        ]
+    else:
+        lines.append(f"    own = cuda.local.array({size}, {dtype})")
+        if form == 0:
+            lines += [f"    own[{at}] = {at}" for at in range(size) if at != missing]
+        else:
+            only = " or i != 3" if form == 2 else ""
+            lines += [
+                f"    for at in range({size}):",
+                f"        if at != {missing}{only}:",
+                "            own[at] = x[i] + at",
+            ]
+        lines += ["    cuda.syncthreads()"] * chance.randrange(2)
+        lines += ["    total = 0.0", f"    for at in range({size}):", "        total += own[at]"]
+        lines.append("    y[i] = total")
+    path = tmp_path / f"kernel_{seed}_{missing}.py"
+    path.write_text("\n".join(lines))
+    space = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return space["kernel"], size
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_kernels(seed, tmp_path):
+    whole, size = _kernel(seed, -1, tmp_path)
+    assert elements(whole, np.ones(16), np.zeros(16), grid=(2, 8)) == []
+    missing = random.Random(seed).randrange(size)
+    partial, _ = _kernel(seed, missing, tmp_path)
+    assert elements(partial, np.ones(16), np.zeros(16), grid=(2, 8)) == [f"own[{missing}]"]
+
+
 # ---- how findings name elements -----------------------------------------------------------------
 
 
