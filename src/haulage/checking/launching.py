@@ -120,7 +120,7 @@ class CheckedLaunch:
                 if marked:
                     self._written.launched(marked.values())
                 self._findings.checked(accesses)
-                self._note_indices()
+                self._note_indices(arrays)
                 for each in found:
                     self._note(each, arrays)
 
@@ -301,7 +301,7 @@ class CheckedLaunch:
         self._findings.add(Finding(ADDRESS, message, access))
         return True
 
-    def _note_indices(self) -> None:
+    def _note_indices(self, arrays: list[LaunchedArray]) -> None:
         """Note the indices out of bounds that threads have told of."""
         for number, cells in self._device.backend.messages(-1)[0]:
             fault = self._faults.get(-number)
@@ -311,7 +311,13 @@ class CheckedLaunch:
             message = fault.figures.format(*told[6:]).removeprefix(": ")
             place = Place(fault.filename, fault.line)
             access = Access(place, "access", self._kernel, told[3:6], told[:3])
-            self._findings.add(Finding(BOUNDS, message, access, array=fault.array))
+            what: dict[str, Any] = {"array": fault.array}
+            for array in arrays:
+                if array.name == fault.array:
+                    what["allocated"] = self._allocated(array.extent[0])
+                    if len(array.shape) == 1:
+                        what |= _described(fault.array, index=told[6:7])
+            self._findings.add(Finding(BOUNDS, message, access, **what))
 
     def _note(self, found: Any, arrays: list[LaunchedArray]) -> None:
         kind, site, other, block, thread, other_block, other_thread, address, count, same = found[
@@ -352,6 +358,11 @@ class CheckedLaunch:
             _indices(thread, self._block),
         )
 
+    def _allocated(self, address: int) -> Place | None:
+        """The line that allocated the memory that has a byte."""
+        block = holding(self._device, address, 1)
+        return None if block is None else place_of(block.call_site)
+
     def _element(
         self, site: int, address: int, arrays: list[LaunchedArray], number: int, origin: int
     ) -> dict[str, Any]:
@@ -367,8 +378,7 @@ class CheckedLaunch:
             return _described(at.array, layout.name, layout.index_of(address))
         if at.is_own or not address:
             return _described(at.array)
-        block = holding(self._device, address, 1)
-        allocated = None if block is None else place_of(block.call_site)
+        allocated = self._allocated(address)
         for array in arrays:
             index, field = array.element_at(address)
             if index is not None:

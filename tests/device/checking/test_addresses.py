@@ -70,3 +70,12 @@ def test_the_program_goes_on():
     assert [each.kind for each in result] == ["address"]
     assert after.sum() == 4
     assert "no memory" in str(result)
+
+
+def test_an_index_out_of_bounds_says_which_element_and_who_allocated_the_array():
+    with haulage.check(only="bounds", raises=False) as result:
+        target = cuda.to_device(np.zeros(4))
+        scatter[1, 4](target, np.array([0, 1, 9, 2]))
+    (finding,) = result
+    assert (finding.index, finding.element) == ((9,), "target[9]")
+    assert finding.allocated.line == line_before() - 3
