@@ -195,7 +195,8 @@ class Launch:
             if not left:
                 constant += times
             elif times:
-                name = self._digit(left[0]) or left[0].value
+                name, scale = self._digit(left[0]) or (left[0].value, 1)
+                times *= scale
                 if is_iteration(left[0]):
                     self._counts[name] = left[0]
                 factors[name] = factors.get(name, 0) + times
@@ -208,15 +209,15 @@ class Launch:
             self._numbers[each.value] = evaluated(self._analyses, operand_of(each), self._values)
         return self._numbers[each.value]
 
-    def _digit(self, each: Symbol) -> str | None:
-        """The name of the digit that a quotient or a remainder is."""
+    def _digit(self, each: Symbol) -> tuple[str, int] | None:
+        """The name of the digit that a quotient or a remainder is, and how often it is that."""
         item = self._analyses.items.get(each.value)
         if item is None or item.opcode not in _DIVISIONS or len(item.operands) != 2:
             return None
         number = evaluated(self._analyses, item.operands[1], self._values)
-        if number is None or number < 0:
+        if number is None or (number < 0 and item.opcode != "and"):
             return None
-        is_quotient, divisor = _DIVISIONS[item.opcode](number)
+        is_quotient, divisor, scale = _DIVISIONS[item.opcode](number)
         if not self._analyses.get(ValueRanges).is_nonnegative(item.operands[0].text):
             return None
         whole = self._sum(self._forms.of(item.operands[0])) if divisor else None
@@ -234,10 +235,10 @@ class Launch:
             digit = Digit(digit.whole, digit.low, digit.low * divisor)
         for known, other in self._digits.items():
             if other == digit:
-                return known
+                return known, scale
         made = f"digit {len(self._digits)}"
         self._digits[made] = digit
-        return made
+        return made, scale
 
     def difference(self, comparison: Instruction) -> "tuple[Sum, dict[str, float]] | None":
         """What the left side of a comparison is more than the right one, as a sum of indices and
@@ -481,15 +482,24 @@ def _most(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> f
     return most + sum(map(max, ends))
 
 
-_DIVISIONS: dict[str, Callable[[int], tuple[bool, int]]] = {
-    "udiv": lambda number: (True, number),
-    "sdiv": lambda number: (True, number),
-    "lshr": lambda number: (True, 1 << number),
-    "ashr": lambda number: (True, 1 << number),
-    "urem": lambda number: (False, number),
-    "srem": lambda number: (False, number),
-    # Modulo a power of two.
-    "and": lambda number: (False, 0 if number & (number + 1) else number + 1),
+def _masked(number: int) -> tuple[bool, int, int]:
+    """What a mask of the lower bits, or of the others, leaves."""
+    bits = number + 1 if number >= 0 else -number
+    if bits & (bits - 1):
+        return False, 0, 1
+    return (False, bits, 1) if number >= 0 else (True, bits, bits)
+
+
+# By opcode, for the number that is divided by: whether the quotient is meant, and not the rest; the
+# divisor; and how often the result is that.
+_DIVISIONS: dict[str, Callable[[int], tuple[bool, int, int]]] = {
+    "udiv": lambda number: (True, number, 1),
+    "sdiv": lambda number: (True, number, 1),
+    "lshr": lambda number: (True, 1 << number, 1),
+    "ashr": lambda number: (True, 1 << number, 1),
+    "urem": lambda number: (False, number, 1),
+    "srem": lambda number: (False, number, 1),
+    "and": _masked,
 }
 
 
