@@ -217,22 +217,23 @@ class Launch:
         number = evaluated(self._analyses, item.operands[1], self._values)
         if number is None or (number < 0 and item.opcode != "and"):
             return None
-        is_quotient, divisor, scale = _DIVISIONS[item.opcode](number)
-        if not self._analyses.get(ValueRanges).is_nonnegative(item.operands[0].text):
-            return None
-        whole = self._sum(self._forms.of(item.operands[0])) if divisor else None
+        low, high, scale = _DIVISIONS[item.opcode](number)
+        whole = self._sum(self._forms.of(item.operands[0])) if low else None
         if whole is None or not whole.factors or not all(map(self._is_named, whole.factors)):
+            return None
+        # Indices and iterations are not below 0.
+        if min(whole.constant, *whole.factors.values()) < 0 and not (
+            self._analyses.get(ValueRanges).is_nonnegative(item.operands[0].text)
+        ):
             return None
         (name, factor), *others = whole.factors.items()
         digit = Digit(whole, 1, inf)
         if name in self._digits and factor == 1 and not others and not whole.constant:
             digit = self._digits[name]
-        if digit.high != inf and digit.high // digit.low % divisor:
-            return None
-        if is_quotient:
-            digit = Digit(digit.whole, digit.low * divisor, digit.high)
-        else:
-            digit = Digit(digit.whole, digit.low, digit.low * divisor)
+        for end in (low, high):
+            if inf not in (digit.high, end) and digit.high // digit.low % end:
+                return None
+        digit = Digit(digit.whole, digit.low * low, min(digit.high, digit.low * high))
         for known, other in self._digits.items():
             if other == digit:
                 return known, scale
@@ -396,7 +397,10 @@ class Launch:
             key=lambda each: each.low,
         )
         ends = [1, *(each.high for each in digits)]
-        if ends != [*(each.low for each in digits), inf]:
+        most = max(
+            whole.constant + _most(whole.factors, *self._known_at(each.label)) for each in accesses
+        )
+        if ends[:-1] != [each.low for each in digits] or ends[-1] <= most:
             return False
         parts = [Access(whole, 1, each.label) for each in accesses]
         return self.separates(parts, [name for name in indices if name in whole.factors])
@@ -482,23 +486,22 @@ def _most(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> f
     return most + sum(map(max, ends))
 
 
-def _masked(number: int) -> tuple[bool, int, int]:
-    """What a mask of the lower bits, or of the others, leaves."""
-    bits = number + 1 if number >= 0 else -number
-    if bits & (bits - 1):
-        return False, 0, 1
-    return (False, bits, 1) if number >= 0 else (True, bits, bits)
+def _masked(number: int) -> tuple[int, float, int]:
+    """What a mask leaves, if it is of bits that lie side by side."""
+    low = number & -number
+    high = number + low
+    return (0, 0, 0) if high & (high - 1) else (low, high or inf, low)
 
 
-# By opcode, for the number that is divided by: whether the quotient is meant, and not the rest; the
-# divisor; and how often the result is that.
-_DIVISIONS: dict[str, Callable[[int], tuple[bool, int, int]]] = {
-    "udiv": lambda number: (True, number, 1),
-    "sdiv": lambda number: (True, number, 1),
-    "lshr": lambda number: (True, 1 << number, 1),
-    "ashr": lambda number: (True, 1 << number, 1),
-    "urem": lambda number: (False, number, 1),
-    "srem": lambda number: (False, number, 1),
+# By opcode, for its second operand: which digit of the first one it gives, from which number on and
+# up to which, and how often the result is that.
+_DIVISIONS: dict[str, Callable[[int], tuple[int, float, int]]] = {
+    "udiv": lambda number: (number, inf, 1),
+    "sdiv": lambda number: (number, inf, 1),
+    "lshr": lambda number: (1 << number, inf, 1),
+    "ashr": lambda number: (1 << number, inf, 1),
+    "urem": lambda number: (int(number > 0), number, 1),
+    "srem": lambda number: (int(number > 0), number, 1),
     "and": _masked,
 }
 
