@@ -74,7 +74,8 @@ test-passes: $(READY)  ## The tests of kernels with each pass of the CPU compile
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
 	  tests/device/compiler/simt/test_random_kernels.py \
-	  tests/device/compiler/bounds/test_random_bounds.py $(ARGS)
+	  tests/device/compiler/bounds/test_random_bounds.py \
+	  tests/device/checking/test_random_mistakes.py $(ARGS)
 
 test-compat: $(READY)  ## Numba's own tests of numba.cuda, with Haulage in its place (ARGS="cudapy.test_lang -v")
 	$(BIN)/python tests/compat --codegen once $(ARGS)
