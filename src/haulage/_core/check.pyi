@@ -13,6 +13,7 @@ RANGE_AT: int
 NO_RANGE: int
 SHARED: int
 HAS_VALUE: int
+ONLY_READS: int
 ARRAYS: int
 ENTRY: int
 FOR_KERNELS: dict[str, int]

@@ -303,6 +303,10 @@ static inline void operate_cell(cell *at, thread *now, int64_t how, uint64_t add
 {
     if (holds(at->write, now, shared) && conflicts(at->write, now))
         race(now, how, address, at->write, false);
+    /* A load by itself is right beside reads and atomic operations: a later write is seen when the
+       thread looks again. */
+    if (how & HAULAGE_ONLY_READS)
+        return;
     if (holds(at->others, now, shared))
         look(at->others, now, how, address, READS);
     remember(at, now, event_of(now, (uint32_t)how & (SITES - 1), ATOMIC), shared);
@@ -537,7 +541,8 @@ void haulage_check_atomic(void *given, const void *pointer, int64_t how)
         return;
     if (at.written) {
         check_written(now, how, address, &at);
-        memset(at.written, 1, size_of(how));
+        if (!(how & HAULAGE_ONLY_READS))
+            memset(at.written, 1, size_of(how));
     }
     if (!at.cells)
         return;

@@ -30,6 +30,7 @@ enum {
     HAULAGE_NO_RANGE = 255,
     HAULAGE_SHARED = 1 << 11,
     HAULAGE_HAS_VALUE = 1 << 12,
+    HAULAGE_ONLY_READS = 1 << 13, /* of an atomic operation */
 };
 
 /* Arrays in shared memory that the kernel's code knows, by their numbers. */

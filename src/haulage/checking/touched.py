@@ -54,7 +54,7 @@ class Touched:
         return known
 
     def _look(self) -> Callable[[str, bytes], Touch]:
-        if not self._device.properties.code_per_block:
+        if self._device.code_for[0] != "cpu":
             return _nothing
         try:
             body = self._overload.checked_body(self._device, _RACES)

@@ -292,6 +292,8 @@ class _Instrumentation:
             for number in self.ranges.values() if one is None else (one,):
                 self.least[number] = min(self.least.get(number, 16), cell)
         given = [("ptr", address.text), (_HOW, str(how))]
+        if what == sites.ATOMIC and item.opcode == "load":
+            given[1] = (_HOW, str(how | check.ONLY_READS))
         if what != sites.WRITE:
             return [self._call("read" if what == sites.READ else "atomic", *given)]
         bits, made = self._bits(item.operands[0], nbytes)

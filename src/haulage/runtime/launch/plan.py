@@ -129,7 +129,7 @@ class LaunchPlan(PlanBase):
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
         checker = self._checker
-        if checker is not None and checker.checks_kernels and device.properties.code_per_block:
+        if checker is not None and checker.checks_kernels and device.code_for[0] == "cpu":
             version = overload.version_for([kind.trait for kind in each])
             checked = checker.checked(overload, device, configuration, version)
             self._captured, header, self._start = checked.captured, b"", checked.start
