@@ -188,7 +188,7 @@ def pull(schedule, waits, guarded, barrier):
         t = cuda.threadIdx.x
         best = 0
         if not guarded or vertex < index.size - 1:
-            start = index[vertex]  # bounds: unguarded
+            start = index[vertex]  # maybe bounds: unguarded
             for at in range(start + first, index[vertex + 1], step):  # bounds: unguarded
                 best = max(best, data[edges[at]])
         room[t] = best  # race: missing
