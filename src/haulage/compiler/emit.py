@@ -25,7 +25,14 @@ from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
 from haulage.compiler.simt.emit.entry import ENTRY, GENERAL, TESTED
-from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, transform
+from haulage.compiler.simt.pipeline import (
+    AUTO,
+    REGIONS,
+    SCALAR,
+    CannotSplit,
+    Transformed,
+    transform,
+)
 from haulage.errors import CompileError
 from haulage.forks import cached_property
 from haulage.targets.base import Target
@@ -101,6 +108,9 @@ class CPUBody(Body):
         off = passes.switched_off(target.passes)
         if self._options.checks and dropped != _ALL:
             off |= _NOT_CHECKED
+        if self._options.checks and way == REGIONS:
+            # A thread may stop in front of a barrier, at an index that only this check looks at.
+            way = AUTO
 
         def made(text: str, off: frozenset[str]) -> Transformed:
             return transform(text, target, block, way, cooperative, off)
