@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from device.compiler.simt import random_kernels, random_types, random_warps
@@ -21,6 +21,19 @@ WAYS = ("auto", "scalar", "coroutines")
 
 # `make random-kernels N=1000` tries more of them.
 EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "15"))
+
+
+# The block behind its loop is one of two regions, which come to it from other blocks each.
+_A_BLOCK_OF_TWO_REGIONS = [
+    "for k in range(3):",
+    "    if u > 3:",
+    "        cuda.syncthreads()",
+    "    else:",
+    "        u = (u * 3 + 2) % 7",
+    "        if z:",
+    "            z = (f4(floor(f4(v_u2))) / (abs(max(f4(own_f2[v_u2 % 4]), f4(v_i1)))"
+    " + f4(1))) > f4(v_f2)",
+]
 
 
 def as_often_as_wanted(test):
@@ -101,6 +114,7 @@ def test_random_kernels_with_words_of_warps_agree_with_python(device, lines, thr
             del os.environ["HAULAGE_CPU_THREADS"]
 
 
+@example(lines=_A_BLOCK_OF_TWO_REGIONS, threads=33, blocks=1, seed=48)
 @as_often_as_wanted
 @given(
     lines=random_types.programs,

@@ -6,7 +6,7 @@ function, and the loop over strips of a block's threads that calls it (strip-min
 follow it in the block.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from math import prod
 
 from haulage.compiler.ends import code_of
@@ -77,7 +77,9 @@ class VectorizedRegion:
             if guard.condition not in again
         }
         blocks = self.regions.function.blocks
-        self.blocks = {label: _renamed(blocks[label], self.guards) for label in region.labels}
+        self.blocks = {
+            label: _renamed(blocks[label], self.guards, region.labels) for label in region.labels
+        }
         steps = [step.renamed(self.begun) for step in steps]
         self.blocks[_START] = Block(_START, [], steps, Builder.jump(region.entry))
         items = functions.items
@@ -329,12 +331,20 @@ def can_vectorize(functions: RegionFunctions, region: Region) -> bool:
     )
 
 
-def _renamed(block: Block, names: dict[str, str]) -> Block:
-    """A copy of a block with other names for what its instructions use, other than phis."""
+def _renamed(block: Block, names: Mapping[str, str], inside: Container[str]) -> Block:
+    """A copy of a block with other names for what its instructions use, other than phis; these have
+    what comes from blocks of the region, as others come to some blocks, too."""
     end = block.terminator
     if isinstance(end, Instruction):
         end = end.with_uses(names)
-    return Block(block.label, list(block.phis), [item.with_uses(names) for item in block.body], end)
+    phis = []
+    for phi in block.phis:
+        kept = [place for place, source in enumerate(phi.sources) if source in inside]
+        operands = tuple(phi.operands[place] for place in kept)
+        phis.append(
+            phi.changed(operands=operands, sources=tuple(phi.sources[place] for place in kept))
+        )
+    return Block(block.label, phis, [item.with_uses(names) for item in block.body], end)
 
 
 def run_strips(
