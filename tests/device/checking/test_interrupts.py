@@ -1,0 +1,59 @@
+"""Ctrl-C in a checked launch, and what kernels raise there."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import haulage
+from haulage import cuda
+
+ENDLESS = """
+import os, signal, threading
+import numpy as np
+import haulage
+from haulage import cuda
+
+@cuda.jit
+def count(x, n):
+    for k in range(n):
+        x[cuda.grid(1) % 3] += 1
+
+x = cuda.to_device(np.zeros(64))
+with haulage.check(only="race", raises=False) as result:
+    count[1, 32](x, 10)
+    cuda.synchronize()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        count[2, 32](x, 10**12)
+        cuda.synchronize()
+    except KeyboardInterrupt:
+        print("interrupted")
+    count[1, 1](x, 10)
+    cuda.synchronize()
+print(len(result), "finding,", result.launches, "launches")
+"""
+
+
+def test_ctrl_c_stops_a_checked_kernel_and_the_next_one_is_checked():
+    done = subprocess.run(
+        [sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout == "interrupted\n1 finding, 3 launches\n"
+
+
+def test_what_a_checked_kernel_raises_is_raised_by_the_next_wait():
+    @cuda.jit
+    def positive(x):
+        if x[cuda.grid(1)] < 0:
+            raise ValueError("below 0")
+
+    with haulage.check(only="race,bounds") as result:
+        positive[1, 4](cuda.to_device(np.array([1.0, 2.0, -1.0, 4.0])))
+        with pytest.raises(ValueError, match="below 0"):
+            cuda.synchronize()
+        positive[1, 4](cuda.to_device(np.ones(4)))
+        cuda.synchronize()
+    assert not list(result)
+    assert result.launches == 2
