@@ -34,7 +34,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "values of the launch; the other threads of its block come along, and wait for one another "
         "at barriers. Besides pdb's commands there are `threads`, which shows where those of the "
         "block are, and `thread X,Y,Z`, which goes to another one. A kernel that says breakpoint() "
-        "stops there, in each thread that comes to it, unless --block or --thread is given.",
+        "stops there, in each thread that comes to it, unless --block or --thread is given. The "
+        "options may stand behind the program, too; what is behind -- is the program's.",
     )
     parser.add_argument(
         "--kernel", metavar="NAME", help="the kernel (default: the first one that is launched)"
@@ -59,6 +60,7 @@ def main(words: Sequence[str]) -> int:
         Refusal: what is asked cannot be done.
     """
     options, program = run.split(words, "debug", VALUED, ())
+    program = _without_options(program, options)
     if program[:1] == ["-"]:
         raise Refusal("debug: the program cannot come from standard input, where commands are read")
     launch = options.get("--launch", "1")
@@ -73,6 +75,29 @@ def main(words: Sequence[str]) -> int:
         launch=int(launch),
     ).give_on()
     return run.become(program, "cpu")
+
+
+def _without_options(program: Sequence[str], options: dict[str, str]) -> list[str]:
+    """The words of a program without options of this command, which are added to `options`: those
+    that stand behind it, up to `--`.
+
+    Raises:
+        Refusal: one of them has no value.
+    """
+    place = 2 if program[0] in ("--", "-m", "-c") else 1
+    kept, rest = list(program[:place]), list(program[place:])
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            return kept + rest
+        if name not in VALUED:
+            kept.append(word)
+        elif equals or rest:
+            options[name] = value if equals else rest.pop(0)
+        else:
+            raise Refusal(f"{name}: expected {VALUED[name]}")
+    return kept
 
 
 def _index(option: str, given: str | None) -> list[int] | None:

@@ -178,3 +178,15 @@ def test_a_kernel_with_breakpoint_stops_there_alone(program):
     assert "(Pdb block 1 thread 2) 10" in output
     status, output, _ = debug("--thread", "2", program, commands=["c"])
     assert "(Pdb block 0 thread 2) right" in output
+
+
+def test_options_stand_behind_the_program_too_and_its_own_words_behind_two_dashes(tmp_path):
+    program = tmp_path / "words.py"
+    program.write_text("import sys\n" + PROGRAM + "print(sys.argv[1:])\n")
+    words = (program, "--kernel", "mirror", "--block=2", "--", "--block", "7", "more")
+    status, output, errors = debug(*words, commands=["c"])
+    assert (status, errors) == (0, "")
+    assert "(Pdb block 2 thread 0) right\n['--block', '7', 'more']\n" in output
+    status, output, errors = debug(program, "--thread", commands=[])
+    assert status == 2
+    assert "--thread: expected an index" in errors
