@@ -155,7 +155,7 @@ class CPUBackend(Backend):
         """Wait for a stream; Ctrl-C stops the kernels that it needs."""
         self._streams.stream_synchronize(stream)
 
-    def keep_failure(self, stream: int, error: KernelStopped) -> None:
+    def _keep_failure(self, stream: int, error: KernelStopped) -> None:
         """Let the next wait for a stream raise what a wait for it has raised."""
         self._streams.keep(self._streams.find(stream), error)
 

@@ -114,7 +114,7 @@ class CheckedLaunch:
                 # It may be the one that runs some blocks by one code, some by another.
                 stopped.function = loaded.function
                 if not self._is_found(stopped):
-                    backend.keep_failure(stream, stopped)
+                    backend._keep_failure(stream, stopped)
             finally:
                 accesses, found = check.end()
                 if marked:

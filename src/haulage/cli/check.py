@@ -91,6 +91,7 @@ def main(words: Sequence[str]) -> int:
 
     from haulage.checking.settings import Settings
 
+    command = run.prepared(program, device)
     with tempfile.TemporaryDirectory(prefix="haulage-check-") as folder:
         Settings(
             program=" ".join(program[1:] if program[0] == "--" else program),
@@ -98,7 +99,6 @@ def main(words: Sequence[str]) -> int:
             folder=folder,
             starter=os.getpid(),
         ).give_on()
-        command = run.prepared(program, device)
         began = time.perf_counter()
         status = _run(command)
         seconds = time.perf_counter() - began

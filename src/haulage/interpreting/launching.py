@@ -45,6 +45,8 @@ class DebuggedPlan(LaunchPlan):
 
     __slots__ = ()
 
+    _may_be_checked = False
+
     def __init__(
         self, kernel: Any, configuration: Configuration, stream: Any, kinds: Any, args: Any
     ) -> None:
