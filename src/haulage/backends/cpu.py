@@ -223,7 +223,7 @@ class CPUBackend(Backend):
         header, start = self.prepare_launch(0, function, grid, block, shared_bytes)
         start(stream, header + args)
 
-    def run_blocks(self, function: int, launch: bytes, first: int, end: int) -> None:
+    def _run_blocks(self, function: int, launch: bytes, first: int, end: int) -> None:
         """Run some of a grid's blocks on this thread, and wait for them.
 
         Args:

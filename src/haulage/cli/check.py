@@ -91,18 +91,24 @@ def main(words: Sequence[str]) -> int:
 
     from haulage.checking.settings import Settings
 
-    command = run.prepared(program, device)
-    with tempfile.TemporaryDirectory(prefix="haulage-check-") as folder:
-        Settings(
-            program=" ".join(program[1:] if program[0] == "--" else program),
-            checks=checks,
-            folder=folder,
-            starter=os.getpid(),
-        ).give_on()
-        began = time.perf_counter()
-        status = _run(command)
-        seconds = time.perf_counter() - began
-        result = _result(folder, seconds, suppressions, program)
+    before = dict(os.environ)
+    try:
+        command = run.prepared(program, device)
+        with tempfile.TemporaryDirectory(prefix="haulage-check-") as folder:
+            Settings(
+                program=" ".join(program[1:] if program[0] == "--" else program),
+                checks=checks,
+                folder=folder,
+                starter=os.getpid(),
+            ).give_on()
+            began = time.perf_counter()
+            status = _run(command)
+            seconds = time.perf_counter() - began
+            result = _result(folder, seconds, suppressions, program)
+    finally:
+        # What the program was told is not meant for this process, which lives on.
+        os.environ.clear()
+        os.environ.update(before)
     _tell(result, outputs)
     return _ended(status, bool(result.findings))
 

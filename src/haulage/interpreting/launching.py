@@ -138,7 +138,7 @@ class _Launch:
         if first >= end:
             return
         try:
-            self._device.backend.run_blocks(self._loaded.function, packed, first, end)
+            self._device.backend._run_blocks(self._loaded.function, packed, first, end)
         except KernelStopped as stopped:
             raise runtime.current.describe[self._loaded.function](stopped) from None
         finally:
