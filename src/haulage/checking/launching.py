@@ -30,6 +30,7 @@ from haulage.compiler.checks.unneeded import Dropped
 from haulage.compiler.emit import version_without
 from haulage.compiler.faults import Fault
 from haulage.errors import BarrierError
+from haulage.runtime.devices import faults
 from haulage.runtime.devices.device import Device
 from haulage.runtime.launch.loaded import Configuration, Loaded
 from haulage.runtime.memory.block import holding
@@ -95,7 +96,7 @@ class CheckedLaunch:
         loaded = self._load(version_without(self._version, dropped))
         header, start = self._start_of(loaded, dropped)
         with _lock:
-            backend.messages(-1)
+            faults.read(backend)
             check.begin(
                 self._ranges(arrays, marked),
                 prod(self._grid),
@@ -283,7 +284,9 @@ class CheckedLaunch:
             place = Place(fault.filename, fault.line)
             self._findings.add(Finding(BARRIER, message, Access(place, "barrier", self._kernel)))
             return True
-        return fault.exception is IndexError and bool(fault.figures)
+        # A kernel that checks indices by itself raises the error, too.
+        is_own = self._body.raises_index_errors
+        return fault.exception is IndexError and bool(fault.figures) and not is_own
 
     def _note_crash(self, stopped: KernelCrashed) -> bool:
         """Note an access of what is no memory, if that is asked for; at its line if that is known,
@@ -303,9 +306,8 @@ class CheckedLaunch:
 
     def _note_indices(self, arrays: list[LaunchedArray]) -> None:
         """Note the indices out of bounds that threads have told of."""
-        for number, cells in self._device.backend.messages(-1)[0]:
-            fault = self._faults.get(-number)
-            told = struct.unpack(f"={len(cells) // 8}q", cells)
+        for number, told in faults.read(self._device.backend):
+            fault = self._faults.get(number)
             if fault is None or fault.exception is not IndexError or len(told) <= 6:
                 continue
             message = fault.figures.format(*told[6:]).removeprefix(": ")

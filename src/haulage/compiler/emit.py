@@ -85,6 +85,11 @@ class CPUBody(Body):
         return [array.data - behind for array in self.lowered.arrays]
 
     @property
+    def raises_index_errors(self) -> bool:
+        """Whether an index out of bounds is an error of the program, checked or not."""
+        return self._options.raises_index_errors
+
+    @property
     def blocks_wait(self) -> bool:
         """Whether blocks may wait for one another: then all begin before one of them is done."""
         return self.lowered.cooperative or YIELD in self.cleaned()

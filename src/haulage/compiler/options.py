@@ -56,9 +56,12 @@ class Options:
 
     @property
     def checks_indices(self) -> bool:
-        """Whether an index out of bounds is an error."""
-        if self.checks:
-            return "bounds" in self.checks
+        """Whether indices are compared with their bounds."""
+        return self.raises_index_errors or "bounds" in self.checks
+
+    @property
+    def raises_index_errors(self) -> bool:
+        """Whether an index out of bounds is an error of the program."""
         return self.debug if self.boundscheck is None else self.boundscheck
 
     @property

@@ -203,11 +203,6 @@ class Overload:
     _codelibrary = library
 
     @property
-    def warp_size(self) -> int:
-        """Lanes of a warp."""
-        return self._vocabulary.warp_size
-
-    @property
     def entry_name(self) -> str:
         """The name of the kernel's function in `inspect_llvm()`."""
         return self.body.lowered.entry

@@ -70,7 +70,7 @@ class DeviceFunction(Dispatcher):
         Where the function that is being compiled has its indices checked, so has this, and on the
         CPU likewise its lines told.
         """
-        key = (args, _inherited())
+        key = (args, self._inherited())
         result = self._results.get(key)
         if result is None:
             context = self.targetdescr.target_context
@@ -94,26 +94,29 @@ class DeviceFunction(Dispatcher):
 
     def _flags(self) -> Any:
         flags = numba_flags(self._options, self.targetdescr.kind)
-        checks_indices, tells_lines = _inherited()
+        checks_indices, tells_lines = self._inherited()
         flags.boundscheck = flags.boundscheck or checks_indices
-        if tells_lines and self.targetdescr.kind == "cpu":
+        if tells_lines:
             flags.debuginfo = flags.dbg_directives_only = True
         return flags
 
+    def _inherited(self) -> tuple[bool, bool]:
+        """Whether the function that Numba is compiling has its indices checked, and, on the CPU,
+        its lines told."""
+        flags = ConfigStack.top_or_none()
+        if flags is None:
+            return False, False
+        tells_lines = flags.debuginfo and self.targetdescr.kind == "cpu"
+        return bool(flags.boundscheck), bool(tells_lines)
+
     def get_overload(self, sig: Any) -> Any:
         args, _ = sigutils.normalize_signature(sig)
-        result = self._results.get((tuple(args), _inherited()))
+        result = self._results.get((tuple(args), self._inherited()))
         return super().get_overload(sig) if result is None else result.entry_point
 
     def compile(self, sig: Any) -> Any:
         args, return_type = sigutils.normalize_signature(sig)
         return self.compile_for(args, return_type)
-
-
-def _inherited() -> tuple[bool, bool]:
-    """Whether the function that Numba is compiling has its indices checked, and its lines told."""
-    flags = ConfigStack.top_or_none()
-    return (False, False) if flags is None else (bool(flags.boundscheck), bool(flags.debuginfo))
 
 
 @contextlib.contextmanager

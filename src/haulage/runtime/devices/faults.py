@@ -61,15 +61,20 @@ _told: dict[int, tuple[int, ...]] = {}
 _INDICES = 6
 
 
-def _read(backend: Backend) -> None:
-    """Take what threads have told; of several with one fault the first in linear order counts."""
+def read(backend: Backend) -> list[tuple[int, tuple[int, ...]]]:
+    """Take what threads have told, and return it: (fault, indices of the thread, of its block, and
+    figures). For errors that are not raised yet, the first of several with one fault in linear
+    order is kept."""
     found: dict[int, tuple[int, ...]] = {}
+    every = []
     for number, cells in backend.messages(-1)[0]:
         told = struct.unpack(f"={len(cells) // 8}q", cells)
+        every.append((-number, told))
         known = found.get(-number)
         if known is None or _order(told) < _order(known):
             found[-number] = told
     _told.update(found)
+    return every
 
 
 def _order(told: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -85,7 +90,7 @@ def told(
 
     Each is nothing if that was not told, or more threads failed than the device could note.
     """
-    _read(backend)
+    read(backend)
     cells = _told.get(fault)
     for number in faults_of_kernel:
         _told.pop(number, None)

@@ -1,4 +1,4 @@
-"""Ctrl-C in a checked launch, and what kernels raise there."""
+"""What kernels raise under a check, and Ctrl-C in a checked launch."""
 
 import subprocess
 import sys
@@ -57,3 +57,35 @@ def test_what_a_checked_kernel_raises_is_raised_by_the_next_wait():
         cuda.synchronize()
     assert not list(result)
     assert result.launches == 2
+
+
+@pytest.mark.parametrize("only", ["bounds", "race"])
+def test_index_errors_that_a_kernel_raises_by_itself_are_raised_under_a_check(only):
+    @cuda.jit(boundscheck=True)
+    def shift(x, y):
+        i = cuda.grid(1)
+        y[i] = x[i + 1]
+
+    with haulage.check(only=only, raises=False) as result:
+        shift[1, 8](cuda.to_device(np.zeros(8)), cuda.to_device(np.zeros(8)))
+        with pytest.raises(IndexError, match="index 8 is out of bounds for axis 0 of array 'x'"):
+            cuda.synchronize()
+    assert [finding.kind for finding in result] == ["bounds"] * (only == "bounds")
+
+
+def test_what_an_earlier_kernel_told_is_kept():
+    @cuda.jit(boundscheck=True)
+    def beyond(x):
+        x[cuda.grid(1) + 1] = 1
+
+    @cuda.jit
+    def fill(x):
+        x[cuda.grid(1)] = 1
+
+    x = cuda.to_device(np.zeros(8))
+    stream = cuda.stream()
+    beyond[1, 8, stream](x)
+    # The check waits at its end.
+    told = pytest.raises(IndexError, match="index 8 is out of bounds")
+    with told, haulage.check(only="race", raises=False):
+        fill[1, 8](x)
