@@ -33,6 +33,7 @@ examples:
   python -m benchmarks --what smart                           SmartArrays
   python -m benchmarks --what corpus --peers njit             many kernels beside plain loops
   python -m benchmarks --what passes --into passes.json       them without each of the passes
+  python -m benchmarks --what checks                          what haulage check costs
   python -m benchmarks page                                   docs/performance.md drawn anew
 """
 
@@ -71,11 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
         "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
     add("--what", choices=("run", "compile", "start", "memory", "smart", "limits",
-        "corpus", "passes"), default="run",
+        "corpus", "passes", "checks"), default="run",
         help="time compiled kernels (the default), compiling them, fresh processes up to their "
         "first result, or only allocations and fragmentation, or SmartArrays, or the machine's "
         "limits, which a run of all cases measures too; or a corpus of other kernels, alone or "
-        "beside loops for njit (--peers njit), or with each pass of the CPU compiler left out; "
+        "beside loops for njit (--peers njit), or with each pass of the CPU compiler left out, or "
+        "with haulage check (default: those of the suite); "
         "their cases are kernels or groups of benchmarks/corpus")  # fmt: skip
     add("--passes", default="", metavar="P,P", help="passes to leave out, one at a time (default: "
         "all that there are)")  # fmt: skip
@@ -90,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(chosen: argparse.Namespace) -> int:
     words = [*chosen.names, *filter(None, chosen.only.split(","))]
-    of_corpus = chosen.what in ("corpus", "passes")
+    of_corpus = chosen.what in ("corpus", "passes", "checks")
     if chosen.rounds is None:
         chosen.rounds = 9 if of_corpus else 15
     if chosen.threads is not None:

@@ -1,4 +1,4 @@
-"""`--what corpus` and `--what passes`."""
+"""`--what corpus`, `--what passes` and `--what checks`."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from benchmarks import passes
-from benchmarks.corpus import measuring, programs, results
+from benchmarks.corpus import checks, measuring, programs, results
 from haulage.cli.refusal import Refusal
 
 # Without a terminal a line is printed so often, in seconds.
@@ -27,7 +27,10 @@ def run(chosen: argparse.Namespace, words: list[str]) -> int:
     """
     if chosen.rounds < 1:
         raise Refusal(f"--rounds: expected a number above 0, not {chosen.rounds}")
-    names = _names(words)
+    # Those of the suite are compared with others' time, so their cost is asked for first.
+    names = _names(words or (["suite"] if chosen.what == "checks" else []))
+    if chosen.what == "checks" and chosen.into is not None:
+        raise Refusal("--what checks keeps no file; take --json")
     # Passes are the CPU device's.
     os.environ["HAULAGE_DEVICE"] = chosen.device or "cpu"
     with _progress() as say:
@@ -35,6 +38,9 @@ def run(chosen: argparse.Namespace, words: list[str]) -> int:
             peers = _peers(chosen.peers)
             found = measuring.corpus(names, peers, chosen.rounds, chosen.small, chosen.into, say)
             lines = results.told_corpus(found)
+        elif chosen.what == "checks":
+            found = checks.measure(names, chosen.rounds, chosen.small, say)
+            lines = checks.told(found)
         else:
             wanted = _passes(chosen.passes)
             jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -52,6 +58,8 @@ def run(chosen: argparse.Namespace, words: list[str]) -> int:
         print(json.dumps(found, indent=1))
     else:
         print("\n".join(lines))
+    if chosen.what == "checks":
+        return int(any(entry["wrong"] for entry in found["checks"].values()))
     return 1 if results.any_wrong(found) else 0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from benchmarks.corpus import programs
+from benchmarks.corpus import checks, programs
 
 
 @pytest.mark.parametrize("name", programs())
@@ -18,3 +18,19 @@ def test_a_program_of_the_corpus_agrees_with_its_reference(name, device):
     for _ in range(2):
         running.run()
         assert running.disagreement() is None
+
+
+def test_what_checks_cost_is_told_for_each_program_and_setting(device):
+    if device.kind != "cpu":
+        pytest.skip("kernels are checked on the CPU device")
+    found = checks.measure(["suite-saxpy", "breadth-first-levels"], 2, True, lambda *_: None)
+    saxpy, search = found["checks"].values()
+    assert {len(each) for each in saxpy["times"].values()} == {2}
+    assert [*saxpy["times"]] == ["unchecked", "bounds", "memcheck", "all"]
+    assert (saxpy["findings"], saxpy["wrong"]) == ([], None)
+    # Its threads write one flag without a word of order.
+    assert search["findings"] == ["race"]
+    lines = checks.told(found)
+    assert lines[1].startswith("suite-saxpy ")
+    assert lines[2].endswith("race")
+    assert len(lines) == 5
