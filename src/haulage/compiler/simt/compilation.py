@@ -117,11 +117,6 @@ class Compilation:
         return self.is_on("iteration-ranges") and self.lanes is None
 
     @property
-    def may_split(self) -> bool:
-        """Whether regions may run in several loops over threads."""
-        return self.is_on("index-set-splitting") and not self.body.may_fail
-
-    @property
     def is_undecided(self) -> bool:
         """Whether regions may be vectorised, as the whole kernel is not."""
         vectors = self.vectors

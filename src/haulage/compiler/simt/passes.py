@@ -206,12 +206,6 @@ PASSES = (
         steps.find_ranges,
         needs=(ValueRanges,),
     ),
-    Pass(
-        "index-set-splitting",
-        "A region whose threads a bound sends two ways gets a loop for the inside and one around.",
-        _SPLITTING,
-        None,
-    ),
     # Loops over threads.
     Pass(
         "unroll-and-jam",

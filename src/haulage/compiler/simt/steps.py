@@ -148,7 +148,6 @@ def vectorize_regions(state: Compilation) -> None:
         state.geometry,
         state.loop_orders.live(),
         rematerializes=state.is_on("rematerialization"),
-        may_split=state.may_split,
     )
     state.split, state.vectors = vectorizer.plan_regions(
         state.split_at_collectives,
@@ -192,7 +191,6 @@ def find_ranges(state: Compilation) -> None:
         state.flow.varying,
         state.analyses.get(ValueRanges),
         state.kernel_guards.guards,
-        may_split=state.may_split,
     )
 
 

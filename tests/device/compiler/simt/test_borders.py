@@ -1,9 +1,8 @@
-"""Images whose border is treated otherwise than what is inside: each is run in loops of its own."""
+"""Images whose border is treated otherwise than what is inside."""
 
 import numpy as np
 import pytest
 
-import haulage
 from haulage import cuda
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
@@ -99,10 +98,3 @@ def test_a_box_of_three_axes_may_lie_anywhere(way):
         i, j, k = np.indices(x.shape)
         inside = (low <= i) & (i < 9) & (j >= low + 1) & (k < 7)
         np.testing.assert_array_equal(x.copy_to_host(), np.where(inside, 1, 2))
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.emitted
-def test_inside_and_border_are_loops_of_their_own(kernel):
-    code = haulage.compile(kernel, "void(float32[:,::1], float32[:,::1])", block=(32, 8))
-    assert "border:" in code.stages["blocks"]

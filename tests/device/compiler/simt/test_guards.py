@@ -204,13 +204,6 @@ def test_threads_parted_in_each_step_of_a_scan(way):
     np.testing.assert_array_equal(out.reshape(3, 128), x.reshape(3, 128).cumsum(axis=1))
 
 
-@pytest.mark.emitted
-def test_threads_that_go_two_ways_are_two_loops_without_masks():
-    code = haulage.compile(sums_up_to_each, "void(float32[::1], float32[::1])", block=128)
-    assert "x float>" in code.stages["llvm"]
-    assert "masked" not in code.stages["llvm"]
-
-
 @pytest.mark.parametrize(
     "condition",
     [

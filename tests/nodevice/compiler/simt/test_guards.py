@@ -315,7 +315,7 @@ def ranges_of(text, varying):
     flow = Uniformity(frozenset(varying), frozenset())
     regions = parallel_regions.divide(Analyses(fission.split(function, [])), flow, frozenset())
     values = regions.analyses.get(ValueRanges)
-    return iteration_ranges.find(regions, flow.varying, values, (), may_split=False)
+    return iteration_ranges.find(regions, flow.varying, values, ())
 
 
 # The threads go on in two ways; who does not pass the one guard goes another than by the other.

@@ -19,7 +19,6 @@ from haulage.compiler.simt.emit.loop_nest import (
     BoundsWriter,
     loop_nest,
     looped_axes,
-    split_index_set,
     whole,
 )
 from haulage.compiler.simt.emit.region_function import RegionFunctions
@@ -261,22 +260,6 @@ def test_the_threads_that_pass_a_guard_are_a_range_of_each_axis(condition):
     add(builder, builder.binary("mul", "i32", builder.binary("mul", "i32", x, y), anybody))
     passes = GUARDS[condition]
     assert finish(builder) == sum(passes(x, y) for x in range(8) for y in range(3))
-
-
-@pytest.mark.parametrize("condition", [each for each in GUARDS if "%threadIdx" in each])
-def test_a_split_index_set_is_a_box_and_slabs_around_it(condition):
-    sizes, axes, runs = (8, 3, 1), ("y", "x"), []
-    guards, bounds, builder = guarded(condition)
-
-    def run(ranges, passing):
-        runs.append(passing)
-        with loop_nest(builder, sizes, axes, ranges, [(), ()]):
-            add(builder, "1000" if passing else "1")
-
-    split_index_set(builder, bounds, guards[0], whole(sizes), sizes, axes, run, ())
-    inside = sum(GUARDS[condition](x, y) for x in range(8) for y in range(3))
-    assert finish(builder) == 1000 * inside + 24 - inside
-    assert runs == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -55,13 +55,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Guards:
-    """What threads must pass, and `labels` of the blocks whose branches are settled by it.
-    `split` is a condition with something to do on both of its sides, the threads on one of which
-    are a range of each axis."""
+    """What threads must pass, and `labels` of the blocks whose branches are settled by it."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
-    split: Guard | None = None
 
 
 def find(
@@ -77,7 +74,6 @@ def find(
     settled: set[str] = set()
     seen: set[str] = set()
     ends: set[tuple[str, ...]] = set()
-    split: Guard | None = None
     label = entry
     while label not in seen:
         seen.add(label)
@@ -91,9 +87,6 @@ def find(
         if condition is None or targets[0] == targets[1]:
             break
         idle = [search.idle_end(target, label) for target in targets]
-        if idle == [None, None]:
-            bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
-            split = search.split(condition, bounds)
         if idle.count(None) != 1:
             break
         if condition in forms.varying:
@@ -112,7 +105,7 @@ def find(
         if whole:
             settled.add(label)
         label = targets[0] if outcome else targets[1]
-    return Guards(tuple(guards.values()), frozenset(settled), split)
+    return Guards(tuple(guards.values()), frozenset(settled))
 
 
 def returns_idly(block: Block) -> bool:
@@ -163,19 +156,6 @@ class _Search:
         if not self.ends_idly(block):
             return None
         return ("",) if isinstance(end, Instruction) else (block.label, *names.values())
-
-    def split(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
-        """A condition as a guard that those who pass it are a range of each axis by. `met` are the
-        bounds that all who ask have passed."""
-        for outcome in (True, False):
-            leaves = conjuncts(self.forms.items, (condition, outcome))
-            found = [self.guard(leaf, wanted, met) for leaf, wanted in leaves]
-            bounds = tuple(bound for guard in found if guard for bound in guard.bounds)
-            if all(guard and guard.bounds for guard in found) and not any(
-                bound.equation for bound in bounds
-            ):
-                return Guard(condition, outcome, bounds)
-        return None
 
     def guard(self, leaf: str, wanted: bool, met: tuple[Bound, ...]) -> Guard | None:
         """The condition `leaf` as a guard, if it is one: uniform, or about one index. `met` are the

@@ -223,10 +223,6 @@ class Metadata:
             properties.append(self._add('!{!"llvm.loop.vectorize.predicate.enable", i1 true}'))
         return self._loop(*properties)
 
-    def kept_loop(self) -> MetadataPairs:
-        """For a loop around others that LLVM is not to unroll."""
-        return self._loop(self._no_unroll)
-
     def loop_not_widened(self) -> MetadataPairs:
         """For a loop that is left to one iteration after the other."""
         return self._loop(self._scalar())

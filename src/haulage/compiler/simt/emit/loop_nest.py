@@ -190,43 +190,6 @@ class BoundsWriter:
                 found["x"] = first, self._builder.select(asked, "i32", passed, stopped, "bound")
         return found
 
-    def around(self, inner: Ranges, outer: Ranges, axes: Sequence[str]) -> list[Ranges]:
-        """The part of the ranges `outer` that is not in `inner`, which were made of them: ranges
-        that have no thread in common, some of which may be empty. `axes` are all three."""
-        found: list[Ranges] = []
-        middle = dict(outer)
-        for axis in axes:
-            first, end = outer[axis]
-            begin, behind = inner[axis]
-            if begin != first:
-                begin = self._builder.extremum("umin", "i32", begin, end, "bound")
-                found.append({**middle, axis: (first, begin)})
-            if behind != end:
-                # The inner range may be empty.
-                behind = self._builder.extremum("umax", "i32", begin, behind, "bound")
-                found.append({**middle, axis: (behind, end)})
-            middle[axis] = (begin, behind)
-        return found
-
-    def chosen(self, number: str, some: Sequence[Ranges]) -> Ranges:
-        """Of some ranges those with a number, an i32."""
-        found = dict(some[0])
-        for other, ranges in enumerate(some[1:], 1):
-            if any(found[axis] != ranges[axis] for axis in AXES):
-                asked = self._builder.compare("ult", "i32", number, str(other), "bound")
-                for axis in AXES:
-                    (first, end), (begin, behind) = found[axis], ranges[axis]
-                    found[axis] = (
-                        self._chosen(asked, first, begin),
-                        self._chosen(asked, end, behind),
-                    )
-        return found
-
-    def _chosen(self, condition: str, one: str, other: str) -> str:
-        if one == other:
-            return one
-        return self._builder.select(condition, "i32", one, other, "bound")
-
     def not_empty(self, ranges: Ranges, start: Ranges) -> str:
         """An i1: whether there is a thread in the ranges, given that there is one in `start`."""
         checks = [
@@ -333,40 +296,3 @@ class BoundsWriter:
             moved = moved.changed(result=name, metadata=())
         self._names[value] = self._builder.add(moved)
         return self._names[value]
-
-
-def split_index_set(
-    builder: Builder,
-    bounds: BoundsWriter,
-    condition: Guard,
-    everyone: Ranges,
-    sizes: tuple[int, int, int],
-    axes: tuple[str, ...],
-    run: Callable[[Ranges, bool], object],
-    metadata: MetadataPairs,
-) -> None:
-    """Run a region for those of `everyone` that pass a condition, then for the others (Griebl,
-    Feautrier and Lengauer, "Index Set Splitting", 2000).
-
-    Those that pass are a box, a range of each axis: all of an image but its border, say. The others
-    are slabs around it: for each axis what is before the box and what is behind it, as wide as the
-    box along the axes before. So the region is written twice only, in one nest of loops for the box
-    and in one that goes over slab after slab.
-
-    `run` writes the region for ranges of threads, which pass or not; `metadata` is attached to the
-    loop over slabs.
-    """
-
-    def run_some(ranges: Ranges, hint: str, passing: bool) -> None:
-        with builder.when(bounds.not_empty(ranges, everyone), hint):
-            run(ranges, passing)
-
-    box = bounds.ranges((condition,), everyone, sizes)
-    outermost = tuple(axis for axis in AXES if axis not in axes)
-    slabs = bounds.around(box, everyone, (*outermost, *axes))
-    run_some(box, "box", True)
-    if len(slabs) == 1:
-        run_some(slabs[0], "border", False)
-        return
-    with builder.loop("slab", len(slabs), kind="i32", metadata=metadata) as loop:
-        run_some(bounds.chosen(loop.index, slabs), "border", False)

@@ -65,8 +65,7 @@ class RegionFunctions:
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
         first = () if region.number else self.ranges.of_kernel
-        split = self.ranges.splits.get(region.number)
-        return (*first, *self.ranges.of_regions[region.number], *((split,) if split else ()))
+        return (*first, *self.ranges.of_regions[region.number])
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""

@@ -76,8 +76,7 @@ class Plan:
 class Vectorizer:
     """Plans for a kernel; `own_memory` are the names of the memory that every region has, `live`
     how many values of a thread are live in an iteration of each loop, by its header. With
-    `rematerializes` regions compute cheap values again, with `may_split` they may run in several
-    loops over threads."""
+    `rematerializes` regions compute cheap values again."""
 
     def __init__(
         self,
@@ -87,10 +86,8 @@ class Vectorizer:
         live: Mapping[str, int],
         *,
         rematerializes: bool = True,
-        may_split: bool = False,
     ) -> None:
         self._rematerializes = rematerializes
-        self._may_split = may_split
         self._body = body
         self._own_memory = own_memory
         self._geometry = geometry
@@ -160,9 +157,7 @@ class Vectorizer:
             )
             if first.guards and divided.masked:
                 continue
-            clipped = iteration_ranges.find(
-                divided, present.varying, ranges, first.guards, may_split=self._may_split
-            )
+            clipped = iteration_ranges.find(divided, present.varying, ranges, first.guards)
             # Lanes are masked by guards of their own region.
             unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
             possible = self._vectorize(divided, unclipped, wanted, strips)

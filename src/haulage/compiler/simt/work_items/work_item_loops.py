@@ -27,7 +27,6 @@ from haulage.compiler.simt.emit.loop_nest import (
     linear_index,
     loop_nest,
     looped_axes,
-    split_index_set,
     whole,
 )
 from haulage.compiler.simt.emit.region_function import DONE
@@ -86,7 +85,6 @@ class WorkItemLoops(StateMachine):
             region.number
             for region in regions.regions
             if region.number not in schedule.vectorized
-            and region.number not in schedule.ranges.splits
             and unroll_and_jam.is_worth_it(body, regions, region)
         ]
 
@@ -191,7 +189,6 @@ class WorkItemLoops(StateMachine):
     def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         b, k = self.b, region.number
         bounds = BoundsWriter(b, self.ranges.items, self.block_sizes, loaded)
-        split = self.ranges.splits.get(k)
         if k in self.vectorized:
             run_strips(
                 b,
@@ -206,25 +203,8 @@ class WorkItemLoops(StateMachine):
                     [*self._told(region, given), *(("i32", lane) for lane in lanes)],
                 ),
             )
-        elif split is None:
-            self._loop_if_any(region, bounds, given, loaded)
         else:
-
-            def run_side(ranges: Ranges, passing: bool) -> None:
-                told = {split.condition: _text(split.outcome == passing)}
-                usual = whole(self.sizes) if passing and not self._inside(split) else None
-                self._loop(region, ranges, self._told(region, given, told), loaded, usual)
-
-            split_index_set(
-                b,
-                bounds,
-                split,
-                self.everyone,
-                self.sizes,
-                self.axes,
-                run_side,
-                self.metadata.kept_loop(),
-            )
+            self._loop_if_any(region, bounds, given, loaded)
 
     def _told(
         self, region: Region, given: list[Typed], failed: Mapping[str, str] | None = None
