@@ -101,6 +101,7 @@ class Pointer:
         }
 
 
+@pytest.mark.in_order  # what is not kept for later may be anybody's once it is freed
 def test_a_pointer_that_outlives_its_memory_is_found(check):
     keep = [cuda.device_array(N) for _ in range(4)]  # so that its memory is not given back further
     x = cuda.device_array(N)

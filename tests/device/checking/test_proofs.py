@@ -131,7 +131,7 @@ def test_arrays_that_overlap():
         if i < out.size:
             out[i] = x[i]
 
-    x = np.zeros(100)
+    x = cuda.to_device(np.zeros(100))
     assert found(copy, 1, 128, x[1:], x[:-1]) == ["race"]
     assert found(copy, 1, 128, x[:50], x[50:]) == []
     assert checked(copy, 1, 128, x, np.zeros(100)) == ([], 0)
