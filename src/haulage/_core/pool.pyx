@@ -33,6 +33,7 @@ cdef extern from "pool_native.h" nogil:
     void haulage_prepare(uint64_t)
     int haulage_start(int)
     int64_t haulage_run(haulage_entry, const void *, haulage_slot *, bint)
+    int64_t haulage_run_blocks(haulage_entry, const void *, uint64_t, uint64_t, haulage_slot *)
     int64_t haulage_resume(haulage_slot *)
     void haulage_run_each(const haulage_grid *, int64_t, haulage_progress *, haulage_slot *)
     int64_t haulage_phases(haulage_entry, void *, haulage_slot *, const uint32_t *, uint64_t, bint)
@@ -174,6 +175,21 @@ cdef class Workers:
         slot.job, slot.left = NULL, 0
         with nogil:
             fault = haulage_run(entry, launch, &slot, by_all)
+        if fault == HAULAGE_LEFT:
+            fault = self._go_on(&slot)
+        return fault
+
+    def run_blocks(self, entry, bytes launch, uint64_t first, uint64_t end):
+        """Run the blocks [first, end) of a grid, of which there is one at least; as `run` does."""
+        cdef haulage_slot slot
+        cdef haulage_entry code = <haulage_entry><uintptr_t>entry
+        cdef const char *given = launch
+        cdef int64_t fault
+        if not self.started:
+            self.start()
+        slot.job, slot.left = NULL, 0
+        with nogil:
+            fault = haulage_run_blocks(code, given, first, end, &slot)
         if fault == HAULAGE_LEFT:
             fault = self._go_on(&slot)
         return fault

@@ -370,6 +370,13 @@ int64_t haulage_run(haulage_entry entry, const void *launch, haulage_slot *slot,
     return end_run(mine, slot, run_grid(entry, launch, slot, by_all));
 }
 
+int64_t haulage_run_blocks(haulage_entry entry, const void *launch, uint64_t first, uint64_t end,
+                           haulage_slot *slot)
+{
+    record *mine = begin_run(slot);
+    return end_run(mine, slot, share(slot, entry, launch, first, end, 0, NEVER));
+}
+
 int64_t haulage_resume(haulage_slot *slot)
 {
     record *mine = begin_run(slot);

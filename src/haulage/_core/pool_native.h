@@ -89,6 +89,10 @@ int haulage_start(int workers);
    that the caller can look after signals. `by_all`: with all threads, whatever it took last. */
 int64_t haulage_run(haulage_entry entry, const void *launch, haulage_slot *slot, bool by_all);
 
+/* Runs the blocks [first, end) of a grid, likewise. */
+int64_t haulage_run_blocks(haulage_entry entry, const void *launch, uint64_t first, uint64_t end,
+                           haulage_slot *slot);
+
 /* Goes on with a job that is left, likewise. */
 int64_t haulage_resume(haulage_slot *slot);
 

@@ -1,7 +1,6 @@
 """The CPU as a device: host memory of its own, worker threads, stream queues."""
 
 import atexit
-import ctypes
 import functools
 import math
 import struct
@@ -224,20 +223,17 @@ class CPUBackend(Backend):
         start(stream, header + args)
 
     def _run_blocks(self, function: int, launch: bytes, first: int, end: int) -> None:
-        """Run some of a grid's blocks on this thread, and wait for them.
+        """Run some of a grid's blocks, of which there is one at least, and wait for them.
 
         Args:
             function: as for `launch`.
             launch: the header of `prepare_launch` and the arguments.
-            first, end: numbers of blocks, x fastest; `end` is behind the last one.
+            first, end: numbers of blocks, in the order of the code; `end` is behind the last one.
 
         Raises:
             KernelStopped: a thread failed.
         """
-        entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)(
-            function
-        )
-        fault = entry(launch, first, end)
+        fault = POOL.run_blocks(function, launch, first, end)
         if fault:
             raise crashes.stopped(function, fault)
 

@@ -202,17 +202,10 @@ class CheckedLaunch:
             return
         plain = self._load(version_without(self._version, None))
         numbers = [
-            (self._number(block, plain), self._number(block, loaded)) for block in dropped.sorts
+            (plain.block_number(block, self._grid), loaded.block_number(block, self._grid))
+            for block in dropped.sorts
         ]
         check.sample_blocks(sorted(numbers), plain.function, loaded.function)
-
-    def _number(self, block: tuple[int, int, int], loaded: Loaded) -> int:
-        """The number of a block in the order in which code runs them."""
-        number = 0
-        for axis in loaded.code.metadata["order"]:
-            place = "xyz".index(axis)
-            number = number * self._grid[place] + block[place]
-        return number
 
     # ---- its memory -----------------------------------------------------------------------------
 

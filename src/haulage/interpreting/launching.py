@@ -1,8 +1,8 @@
 """A launch with a thread in the debugger.
 
-The blocks before the one that is debugged run compiled, then that one as Python, then those behind
-it compiled. All blocks of a kernel that says `breakpoint()` run as Python, one after the other,
-unless a block was chosen; those of a cooperative grid together.
+The blocks that the code runs before the one that is debugged run compiled, then that one as Python,
+then those behind it compiled. All blocks of a kernel that says `breakpoint()` run as Python, one
+after the other, unless a block was chosen; those of a cooperative grid together.
 """
 
 import bdb
@@ -12,12 +12,13 @@ from math import prod
 from typing import Any, NamedTuple
 
 from haulage.backends.base import KernelStopped
-from haulage.errors import BarrierError, LaunchError, thread_error
+from haulage.errors import BarrierError, KernelError, LaunchError, thread_error
 from haulage.interpreting.arguments import arguments
 from haulage.interpreting.functions import Functions
 from haulage.interpreting.prompt import new_prompt
-from haulage.interpreting.threads import NEW, STOPPED, Dims, Grid, Thread, here, shown
+from haulage.interpreting.threads import NEW, STOPPED, Dims, Grid, Thread, here, indices, shown
 from haulage.lang.debug import asks
+from haulage.runtime.devices.faults import translate
 from haulage.runtime.launch.loaded import Configuration
 from haulage.runtime.launch.plan import LaunchPlan
 from haulage.runtime.process import runtime
@@ -86,26 +87,40 @@ class _Launch:
             self._run(packed, choice)
 
     def _run(self, packed: bytes, choice: Choice | None) -> None:
-        blocks = prod(self._grid)
         grid = self._as_python(packed, choice)
         if choice is not None:
-            number = self._number(choice.block, self._grid, "block")
-            self._number(choice.thread, self._block, "thread")
+            self._check(choice.block, self._grid, "block")
+            self._check(choice.thread, self._block, "thread")
         if self._loaded.cooperative:
-            if blocks * prod(self._block) > _MOST_THREADS:
+            threads = prod(self._grid) * prod(self._block)
+            if threads > _MOST_THREADS:
                 raise LaunchError(
                     f"kernel {self._kernel.__qualname__}: a cooperative grid of at most "
-                    f"{_MOST_THREADS} threads can be debugged; this one has "
-                    f"{blocks * prod(self._block)}; launch a smaller one"
+                    f"{_MOST_THREADS} threads can be debugged; this one has {threads}; launch a "
+                    "smaller one"
                 )
-            grid.run(range(blocks), partial(_is, choice))
+            grid.run(indices(self._grid), partial(_is, choice))
         elif choice is None:
-            for each in range(blocks):
+            for each in indices(self._grid):
                 grid.run([each], partial(_is, None))
         else:
-            self._compiled(packed, 0, number)
-            grid.run([number], partial(_is, choice))
-            self._compiled(packed, number + 1, blocks)
+            self._run_one(packed, grid, choice)
+
+    def _run_one(self, packed: bytes, grid: Grid, choice: Choice) -> None:
+        """Run a block as Python, and compiled those before and behind it."""
+        place = self._loaded.block_number(choice.block, self._grid)
+
+        def go_on() -> None:
+            grid.run([choice.block], partial(_is, choice))
+            self._compiled(packed, place + 1, prod(self._grid))
+
+        try:
+            self._compiled(packed, 0, place)
+        except KernelError:
+            # A thread that fails keeps no other block from running.
+            go_on()
+            raise
+        go_on()
 
     def _as_python(self, packed: bytes, choice: Choice | None) -> Grid:
         kernel = self._kernel
@@ -125,13 +140,12 @@ class _Launch:
             self._error,
         )
 
-    def _number(self, index: Dims, dims: Dims, what: str) -> int:
+    def _check(self, index: Dims, dims: Dims, what: str) -> None:
         if any(at >= size for at, size in zip(index, dims, strict=True)):
             raise LaunchError(
                 f"kernel {self._kernel.__qualname__} has no {what} {shown(index)} in this launch: "
                 f"{'its grid has' if what == 'block' else 'its blocks have'} the sizes {dims}"
             )
-        return index[0] + dims[0] * (index[1] + dims[1] * index[2])
 
     def _compiled(self, packed: bytes, first: int, end: int) -> None:
         """Run blocks as compiled code."""
@@ -140,7 +154,7 @@ class _Launch:
         try:
             self._device.backend._run_blocks(self._loaded.function, packed, first, end)
         except KernelStopped as stopped:
-            raise runtime.current.describe[self._loaded.function](stopped) from None
+            raise translate(stopped) from None
         finally:
             runtime.current.waited(self._device)
 

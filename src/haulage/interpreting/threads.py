@@ -8,8 +8,8 @@ the thread in focus before the others once it has begun.
 
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, product
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -93,10 +93,8 @@ class Thread:
         prompt: its debugger, once it has been in focus.
     """
 
-    def __init__(self, block: "Block", number: int) -> None:
-        x, y, _ = block.dims
-        self.block, self.number = block, number
-        self.index: Dims = (number % x, number // x % y, number // (x * y))
+    def __init__(self, block: "Block", number: int, index: Dims) -> None:
+        self.block, self.number, self.index = block, number, index
         self.state = NEW
         self.frame: FrameType | None = None
         self.traceback: TracebackType | None = None
@@ -307,7 +305,7 @@ class Block:
         self.shared: dict[Any, Any] = {}
         self.dynamic = np.zeros(grid.shared_bytes, np.uint8)
         self.taken = 0
-        self.threads = [Thread(self, number) for number in range(dims[0] * dims[1] * dims[2])]
+        self.threads = [Thread(self, *each) for each in enumerate(indices(dims))]
 
 
 class Grid:
@@ -355,23 +353,18 @@ class Grid:
         self.stops, self.alike, self._error_of = stops, alike, error_of
         self._running: list[Block] = []
 
-    def index_of(self, number: int) -> Dims:
-        """The place of a block in the grid."""
-        x, y, _ = self.dims
-        return (number % x, number // x % y, number // (x * y))
-
-    def run(self, numbers: Iterable[int], focus: Callable[[Thread], bool]) -> None:
+    def run(self, blocks: Iterable[Dims], focus: Callable[[Thread], bool]) -> None:
         """Run blocks together to their end.
 
         Args:
-            numbers: of the blocks, counted with x fastest.
+            blocks: their places in the grid.
             focus: whether a thread is to stop in its first line.
 
         Raises:
             BarrierError: threads wait for others that do not come.
             BaseException: what a thread raised, or the user's wish to quit.
         """
-        self._running = [Block(self, self.index_of(number), self.block_dims) for number in numbers]
+        self._running = [Block(self, index, self.block_dims) for index in blocks]
         threads = [thread for block in self._running for thread in block.threads]
         for thread in threads:
             if focus(thread):
@@ -537,6 +530,11 @@ def table(threads: list[Thread], chosen: Thread | None) -> list[str]:
         }[state]
         lines.append(f"{'*' if is_chosen else ' '} {names:<16} {says}")
     return lines
+
+
+def indices(dims: Dims) -> Iterator[Dims]:
+    """All indices below some sizes, x fastest."""
+    return ((x, y, z) for z, y, x in product(*map(range, dims[::-1])))
 
 
 def shown(index: tuple[int, ...]) -> str:

@@ -1,7 +1,9 @@
 """Kernels run as Python give what compiled ones give."""
 
+import io
 import math
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from device.compiler.simt import random_kernels, random_types, random_warps
 from haulage import cuda, roc
-from haulage.errors import BarrierError, KernelError
+from haulage._core import pool
+from haulage.errors import BarrierError, IllegalAddress, KernelError
 from haulage.interpreting import launching
 from haulage.runtime.process import runtime
 
@@ -44,6 +47,18 @@ def as_python(monkeypatch):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", "scalar")
     yield everything
     assert everything.launches
+
+
+@pytest.fixture
+def stop_in(monkeypatch):
+    """Lets the next launches stop in the first thread of a block, and go on."""
+
+    def choose(*block):
+        choice = launching.Choice(block, (0, 0, 0), False)
+        monkeypatch.setattr(runtime.current, "debugger", SimpleNamespace(take=lambda *_: choice))
+        monkeypatch.setattr("sys.stdin", io.StringIO("continue\n"))
+
+    return choose
 
 
 def few(test):
@@ -323,3 +338,52 @@ def test_a_word_without_a_meaning_is_refused(as_python):
 
     with pytest.raises(LaunchError, match="own means nothing where a kernel runs as Python"):
         says[1, 1](np.zeros(1))
+
+
+@pytest.mark.parametrize("block", [(0, 0, 0), (2, 1, 0), (1, 3, 0), (2, 4, 0)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_each_block_runs_once(stop_in, block, transposed):
+    """The code's own order of the blocks is that of neighbours in memory."""
+
+    @cuda.jit
+    def count(x):
+        i, j = cuda.grid(2)
+        x[i, j] += 1
+
+    x = np.zeros((20, 12), np.float32).T if transposed else np.zeros((12, 20), np.float32)
+    stop_in(*block)
+    count[(3, 5), (4, 4)](x)
+    assert (x == 1).all()
+
+
+@pytest.mark.parametrize("block", [0, 3])
+def test_a_compiled_block_that_crashes_does_so_after_the_debugged_one(stop_in, block):
+    if not pool.HAS_GUARD:
+        pytest.skip("crashes of kernels end the process on this system")
+
+    @cuda.jit
+    def stray(x, far):
+        i = cuda.grid(1)
+        x[i] = 1
+        if cuda.blockIdx.x == 1:
+            x[i + far] = 1
+
+    x = cuda.to_device(np.zeros(32, np.float32))
+    stop_in(block, 0, 0)
+    with pytest.raises(IllegalAddress, match=r"stray: a thread of block \[1, 0, 0\] accessed"):
+        stray[4, 8](x, 1 << 40)
+    assert x.copy_to_host()[block * 8] == 1
+
+
+def test_what_a_compiled_block_raises_is_told(stop_in):
+    @cuda.jit
+    def fails(x):
+        x[cuda.grid(1)] = 1
+        if cuda.grid(1) == 5:
+            raise ValueError("five")
+
+    x = cuda.to_device(np.zeros(12, np.float32))
+    stop_in(2, 0, 0)
+    with pytest.raises(KernelError, match="ValueError: five"):
+        fails[3, 4](x)
+    assert (x.copy_to_host() == 1).all()

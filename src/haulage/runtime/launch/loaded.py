@@ -202,6 +202,14 @@ class Loaded:
         self.device.activate()
         return self.device.backend.function_info(self.function)["max_threads"]
 
+    def block_number(self, index: Dims, grid: Dims) -> int:
+        """The number of a block in the order in which code of the CPU device runs a grid."""
+        number = 0
+        for axis in self.code.metadata["order"]:
+            place = "xyz".index(axis)
+            number = number * grid[place] + index[place]
+        return number
+
     def prepare(self, configuration: Configuration) -> tuple[bytes, Callable[[int, bytes], None]]:
         """What launches of `configuration` are started by.
 
