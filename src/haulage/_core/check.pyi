@@ -14,6 +14,7 @@ NO_RANGE: int
 SHARED: int
 HAS_VALUE: int
 ONLY_READS: int
+TAKES: int
 ARRAYS: int
 ENTRY: int
 FOR_KERNELS: dict[str, int]

@@ -10,7 +10,7 @@ cdef extern from "check_native.h" nogil:
     const int HAULAGE_FROM_NONE, HAULAGE_FROM_LANE, HAULAGE_FROM_XOR, HAULAGE_FROM_UP
     const int HAULAGE_FROM_DOWN
     const int HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
-    const int HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ONLY_READS, HAULAGE_ARRAYS
+    const int HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ONLY_READS, HAULAGE_TAKES, HAULAGE_ARRAYS
 
     ctypedef struct haulage_check_range:
         uint64_t low, high
@@ -45,6 +45,7 @@ cdef extern from "check_native.h" nogil:
     void haulage_check_write(void *, const void *, int64_t, int64_t)
     void haulage_check_atomic(void *, const void *, int64_t)
     void haulage_check_operated(void *)
+    void haulage_check_swapped(void *, int64_t, int64_t, int64_t)
     void haulage_check_barrier(void *, int64_t)
     void haulage_check_passed(void *)
     void haulage_check_grid_passed(void *)
@@ -72,6 +73,7 @@ SITE_BITS, SIZE_AT, RANGE_AT, NO_RANGE = (
     HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
 )
 SHARED, HAS_VALUE, ONLY_READS = HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ONLY_READS
+TAKES = HAULAGE_TAKES
 # So many arrays in shared memory are known.
 ARRAYS = HAULAGE_ARRAYS
 
@@ -85,6 +87,7 @@ FOR_KERNELS = {
     "haulage_check_write": <uintptr_t>&haulage_check_write,
     "haulage_check_atomic": <uintptr_t>&haulage_check_atomic,
     "haulage_check_operated": <uintptr_t>&haulage_check_operated,
+    "haulage_check_swapped": <uintptr_t>&haulage_check_swapped,
     "haulage_check_barrier": <uintptr_t>&haulage_check_barrier,
     "haulage_check_passed": <uintptr_t>&haulage_check_passed,
     "haulage_check_grid_passed": <uintptr_t>&haulage_check_grid_passed,

@@ -534,6 +534,7 @@ void haulage_check_atomic(void *given, const void *pointer, int64_t how)
         return;
     uint64_t address = (uintptr_t)pointer;
     now->of->accesses++;
+    now->takes = how & HAULAGE_TAKES;
     if (launch.races)
         synchronise(now, address, how & HAULAGE_SHARED);
     location at;

@@ -40,11 +40,28 @@ enum { LANES = 64 };
 typedef struct block block;
 typedef struct map map;
 
-/* What a thread has learnt at an atomic operation: all that the map had in its version then. */
+/* What was learnt at an atomic operation: all that the map had in its version then. `block`, from 1
+   on, is that of the thread, which may learn what was made known for its block only; 0 where there was
+   no such thing. `own_only`: it learnt by a fence of its block, so from threads of this block only.
+   `scoped`: it was passed on behind such a fence, so to threads of this block only. `took`: a
+   compare-and-swap found what it expected there, as one that takes a lock does. */
 typedef struct {
     const map *from;
+    uint64_t block;
+    int64_t expected;
     uint32_t version;
+    bool own_only, scoped, took;
 } acquired;
+
+/* A lock that a thread took, what it expected, and the clocks of what it did then in front of a fence
+   of its block, and of one of the grid; a last clock is 0 until there is such a fence. */
+typedef struct {
+    uint64_t address, block; /* as those of a map; 0: there is none */
+    int64_t expected;
+    uint64_t accesses; /* of the block, when it was taken */
+    uint32_t stage;
+    uint16_t number, first, last_of_block, last_of_grid;
+} unfenced;
 
 /* `many`: it was more than is listed, so that all counts as learnt. */
 typedef struct {
@@ -73,6 +90,10 @@ typedef struct {
     meeting *met;
     const map *operates_on;
     acquired_list learnt;
+    acquired_list taken; /* by compare-and-swap, as locks are: learnt at the next fence or barrier */
+    unfenced last_taken;
+    uint64_t address, address_block; /* of its last atomic operation */
+    bool takes;
 } thread;
 
 typedef struct {

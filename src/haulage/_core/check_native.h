@@ -31,6 +31,7 @@ enum {
     HAULAGE_SHARED = 1 << 11,
     HAULAGE_HAS_VALUE = 1 << 12,
     HAULAGE_ONLY_READS = 1 << 13, /* of an atomic operation */
+    HAULAGE_TAKES = 1 << 14, /* it is a compare-and-swap */
 };
 
 /* Arrays in shared memory that the kernel's code knows, by their numbers. */
@@ -103,6 +104,8 @@ void haulage_check_write(void *thread, const void *address, int64_t how, int64_t
 void haulage_check_atomic(void *thread, const void *address, int64_t how);
 /* Behind an atomic operation of a kernel with fences: the thread learns what others made known. */
 void haulage_check_operated(void *thread);
+/* Behind a compare-and-swap of such a kernel: whether it took place, what it expected and wrote. */
+void haulage_check_swapped(void *thread, int64_t took, int64_t expected, int64_t desired);
 void haulage_check_barrier(void *thread, int64_t site);
 void haulage_check_passed(void *thread);
 void haulage_check_grid_passed(void *thread);

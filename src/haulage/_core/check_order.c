@@ -63,6 +63,14 @@ uint64_t block_of(event e) { return info_of(e)->block; }
 
 bool is_of_launch(event e) { return stage_of(e) >= first_stage; }
 
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+static inline void tick(thread *now)
+{
+    if (now->clock < MOST_CLOCK)
+        now->clock++;
+}
+
 /* ---- what is known by way of atomic operations ------------------------------------------------ */
 
 /* A clock that was made known in a version of the map, and where the one before it is, from 1 on. */
@@ -79,15 +87,18 @@ typedef struct {
 /* Of a key: of all threads; for the block only; of the thread's atomic operations. */
 enum { ALL_THREADS = 1 << 10, SCOPED = 1 << 11, OPERATIONS = 1 << 12, KEY_AT = 13 };
 
+enum { MOST_UNFENCED = 64 };
+
 /* Of one location: shared memory is that of a block, whose number comes with it, from 1 on. */
 struct map {
     uint64_t address, block;
     entry *entries;
     record *records;
     uint32_t count, room, record_count, record_room, version;
-    uint64_t visit;
-    uint32_t visited;
+    bool has_scoped;
     acquired_list learnt;
+    unfenced *unfenced; /* what those did that took it as a lock, without a fence behind that */
+    uint32_t unfenced_count;
     map *next;
 };
 
@@ -180,14 +191,17 @@ static bool note(map *in, uint64_t key, uint16_t clock)
 
 enum { MOST_LEARNT = 64 };
 
-static void learn(acquired_list *list, const map *from, uint32_t version)
+static void learn(acquired_list *list, acquired it)
 {
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->each[i].from == from) {
-            if (list->each[i].version < version)
-                list->each[i].version = version;
+    for (uint32_t i = 0; i < list->count; i++) {
+        acquired *known = &list->each[i];
+        if (known->from == it.from && known->block == it.block && known->own_only == it.own_only &&
+            known->scoped == it.scoped && known->took == it.took) {
+            if (known->version <= it.version)
+                *known = it;
             return;
         }
+    }
     if (list->count == MOST_LEARNT) {
         list->many = true;
         return;
@@ -198,14 +212,28 @@ static void learn(acquired_list *list, const map *from, uint32_t version)
         if (!list->each)
             abort();
     }
-    list->each[list->count++] = (acquired){from, version};
+    list->each[list->count++] = it;
 }
 
 static void learn_all(acquired_list *list, const acquired_list *of)
 {
     for (uint32_t i = 0; i < of->count; i++)
-        learn(list, of->each[i].from, of->each[i].version);
+        learn(list, of->each[i]);
     list->many = list->many || of->many;
+}
+
+/* Makes known in a map what a thread of a block has learnt. */
+static void pass_on(map *at, const block *of, const acquired_list *list, bool scoped)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        acquired it = list->each[i];
+        if (scoped) {
+            it.block = of->number + 1;
+            it.scoped = true;
+        }
+        learn(&at->learnt, it);
+    }
+    at->learnt.many = at->learnt.many || list->many;
 }
 
 static void forget(acquired_list *list)
@@ -233,47 +261,86 @@ static bool publish(map *at, const thread *now, const fenced *fence, uint64_t sc
 }
 
 /* Others of the block have had fences of their own in front of a barrier that they passed with this
-   thread; one that has had a fence since makes known all that was before the barrier anyway. */
-static bool publish_others(map *at, const thread *now)
+   thread; one that has had a fence since makes known all that was before the barrier anyway. Whether
+   there are any; `news` if what they knew was. */
+static bool publish_others(map *at, const thread *now, bool *news)
 {
     const block *of = now->of;
     const fenced *own = &now->of_grid;
     if (own->clock && own->stage == of->stage && own->base == now->base)
         return false;
-    bool news = false;
+    bool any = false;
     for (uint32_t i = 0; i < launch.threads; i++) {
         const thread *other = &of->threads[i];
         const fenced *fence = &other->of_grid;
         if (fence->clock && other != now &&
-            (fence->stage != of->stage || fence->clock <= now->base))
-            news |= publish(at, other, fence, 0);
+            (fence->stage != of->stage || fence->clock <= now->base)) {
+            *news |= publish(at, other, fence, 0);
+            any = true;
+        }
     }
-    return news;
+    return any;
+}
+
+/* A thread gives back a lock that it took without a fence behind that: whoever takes the lock does not
+   come after what it did in front of its first fence, as their order might have been the other one. */
+static void note_unfenced(map *at, thread *now)
+{
+    unfenced *own = &now->last_taken;
+    if (own->address != at->address || own->block != at->block || own->stage != now->of->stage)
+        return;
+    own->address = 0;
+    if (!own->last_of_grid)
+        own->last_of_grid = now->clock;
+    if (at->unfenced_count == MOST_UNFENCED || own->first == MOST_CLOCK)
+        return;
+    if (!at->unfenced && !(at->unfenced = calloc(MOST_UNFENCED, sizeof *at->unfenced)))
+        abort();
+    at->unfenced[at->unfenced_count++] = *own;
+}
+
+/* Whether an event is one of these, to a thread that took the lock as they did. */
+static bool is_unfenced(event e, const acquired *it, bool same_block)
+{
+    const map *lock = it->from;
+    for (uint32_t i = 0; it->took && i < lock->unfenced_count; i++) {
+        const unfenced *each = &lock->unfenced[i];
+        uint16_t last = same_block && each->last_of_block ? each->last_of_block : each->last_of_grid;
+        if (each->stage == stage_of(e) && each->number == thread_of(e) && !(e & WIDE) &&
+            each->expected == it->expected && each->first <= clock_of(e) &&
+            (!last || clock_of(e) <= last))
+            return true;
+    }
+    return false;
 }
 
 void synchronise(thread *now, uint64_t address, bool shared)
 {
+    now->address = address;
+    now->address_block = shared ? now->of->number + 1 : 0;
     bool fences = now->of_grid.clock || now->of_block.clock || now->of->has_fences;
     if (!fences && !atomic_load_explicit(&has_maps, memory_order_relaxed))
         return;
     take(&maps_lock);
-    map *at = map_at(address, shared ? now->of->number + 1 : 0, fences);
+    map *at = map_at(address, now->address_block, fences);
     if (at) {
         block *of = now->of;
         bool news = false;
+        if (!now->takes)
+            note_unfenced(at, now);
         if (now->of_grid.clock)
             news |= publish(at, now, &now->of_grid, 0);
         if (now->of_block.clock)
             news |= publish(at, now, &now->of_block, SCOPED);
-        if (of->has_fences)
-            news |= publish_others(at, now);
-        if (fences) {
+        bool of_grid = of->has_fences && publish_others(at, now, &news);
+        of_grid = of_grid || now->of_grid.clock;
+        if (of_grid || now->of_block.clock) {
             /* What operates on this location later comes after this operation. */
-            bool of_grid = now->of_grid.clock || of->has_fences;
             uint64_t mine = (uint64_t)of->stage << KEY_AT | OPERATIONS | now->number;
             news |= note(at, of_grid ? mine : mine | SCOPED, now->clock);
-            learn_all(&at->learnt, &now->learnt);
-            learn_all(&at->learnt, &of->learnt[now->barriers & 1]);
+            at->has_scoped = at->has_scoped || !of_grid || now->of_block.clock;
+            pass_on(at, of, &now->learnt, !of_grid);
+            pass_on(at, of, &of->learnt[now->barriers & 1], !of_grid);
         }
         at->version += news;
     }
@@ -281,24 +348,98 @@ void synchronise(thread *now, uint64_t address, bool shared)
     give(&maps_lock);
 }
 
-void haulage_check_operated(void *given)
+static void operated(thread *now, acquired_list *list, bool took, int64_t expected)
 {
-    thread *now = given;
-    if (!launch.on || !now->operates_on)
+    if (!now->operates_on)
         return;
     take(&maps_lock);
-    learn(&now->learnt, now->operates_on, now->operates_on->version);
+    const map *from = now->operates_on;
+    uint64_t block = from->has_scoped ? now->of->number + 1 : 0;
+    learn(list, (acquired){from, block, expected, from->version, .took = took});
     now->operates_on = NULL;
     give(&maps_lock);
 }
 
-/* Of so many lists no more are looked through: then it counts as known. */
-enum { MOST_VISITS = 512 };
-static uint64_t visit;
-
-static bool is_in(event e, const acquired_list *list, bool is_own, uint32_t *visits)
+void haulage_check_operated(void *given)
 {
-    if (list->many || ++*visits > MOST_VISITS)
+    thread *now = given;
+    if (launch.on)
+        operated(now, &now->learnt, false, 0);
+}
+
+void haulage_check_swapped(void *given, int64_t took, int64_t expected, int64_t desired)
+{
+    thread *now = given;
+    if (!launch.on)
+        return;
+    if (expected == desired) {
+        operated(now, &now->learnt, false, 0); /* a way to read */
+        return;
+    }
+    operated(now, &now->taken, took, took ? expected : 0);
+    if (took) {
+        tick(now);
+        now->last_taken = (unfenced){now->address, now->address_block, expected, now->of->accesses,
+                                     now->of->stage, now->number, now->clock, 0, 0};
+    }
+}
+
+/* A fence behind a lock that was taken. */
+static void end_unfenced(thread *now, bool block_only)
+{
+    unfenced *own = &now->last_taken;
+    if (!own->address || own->last_of_grid)
+        return;
+    if (now->of->accesses == own->accesses && !own->last_of_block) {
+        if (!block_only)
+            own->address = 0;
+        else
+            own->last_of_block = own->first - 1; /* nothing was done in front of it */
+        return;
+    }
+    if (!own->last_of_block)
+        own->last_of_block = now->clock;
+    if (!block_only)
+        own->last_of_grid = now->clock;
+}
+
+/* A fence or a barrier behind what a thread has taken. */
+static void keep_taken(thread *now, bool block_only)
+{
+    acquired_list *taken = &now->taken;
+    end_unfenced(now, block_only);
+    for (uint32_t i = 0; i < taken->count; i++) {
+        acquired it = taken->each[i];
+        if (block_only) {
+            it.block = now->of->number + 1;
+            it.own_only = true;
+        }
+        learn(&now->learnt, it);
+    }
+    now->learnt.many = now->learnt.many || taken->many;
+    if (!block_only)
+        forget(taken);
+}
+
+/* The lists that are being looked through; of so many no more are: then it counts as known. */
+enum { MOST_VISITS = 512 };
+static acquired visited[MOST_VISITS];
+
+static bool was_visited(const acquired *it, uint32_t visits)
+{
+    for (uint32_t i = 0; i < visits; i++)
+        if (visited[i].from == it->from && visited[i].version >= it->version &&
+            visited[i].block == it->block && visited[i].own_only <= it->own_only)
+            return true;
+    return false;
+}
+
+/* Whether an event of a block, from 1 on, is in a list, which is a thread's own or was passed on to
+   whoever has learnt `by`. */
+static bool is_in(event e, uint64_t of_block, bool same_block, const acquired_list *list,
+                  const acquired *by, uint32_t *visits)
+{
+    if (list->many)
         return true;
     uint64_t stage = (uint64_t)stage_of(e) << KEY_AT;
     uint64_t operation = e & ATOMIC ? stage | OPERATIONS | thread_of(e) : 0;
@@ -306,16 +447,22 @@ static bool is_in(event e, const acquired_list *list, bool is_own, uint32_t *vis
                         stage | thread_of(e) | SCOPED, stage | ALL_THREADS | SCOPED,
                         operation | SCOPED};
     for (uint32_t i = 0; i < list->count; i++) {
-        map *from = (map *)list->each[i].from;
-        uint32_t version = list->each[i].version;
-        if (from->visit == visit && from->visited >= version)
+        acquired it = list->each[i];
+        if (by && ((it.scoped && it.block != by->block) ||
+                   (by->own_only && it.block && it.block != by->block)))
             continue;
-        from->visit = visit;
-        from->visited = version;
-        for (int k = 0; k < (is_own ? 6 : 3); k++)
-            if (clock_of(e) <= clock_in(from, keys[k], version))
+        if (was_visited(&it, *visits))
+            continue;
+        if (*visits == MOST_VISITS)
+            return true;
+        visited[(*visits)++] = it;
+        bool is_own = it.block == of_block;
+        int count = is_own ? 6 : it.own_only ? 0 : 3;
+        for (int k = 0; k < count && !is_unfenced(e, &it, same_block); k++)
+            if (clock_of(e) <= clock_in(it.from, keys[k], it.version))
                 return true;
-        if (version && from->learnt.count && is_in(e, &from->learnt, is_own, visits))
+        if (it.version && it.from->learnt.count &&
+            is_in(e, of_block, same_block, &it.from->learnt, &it, visits))
             return true;
     }
     return false;
@@ -328,9 +475,10 @@ static bool is_known(event e, const thread *now)
         return false;
     take(&maps_lock);
     uint32_t visits = 0;
-    bool is_own = info_of(e)->block == now->of->number;
-    visit++;
-    bool known = is_in(e, &now->learnt, is_own, &visits) || is_in(e, of_block, is_own, &visits);
+    uint64_t block = info_of(e)->block + 1;
+    bool same = block == now->of->number + 1;
+    bool known = is_in(e, block, same, &now->learnt, NULL, &visits) ||
+                 is_in(e, block, same, of_block, NULL, &visits);
     give(&maps_lock);
     return known;
 }
@@ -357,12 +505,6 @@ bool comes_first(event e, const thread *now)
     return is_known(e, now);
 }
 
-static inline void tick(thread *now)
-{
-    if (now->clock < MOST_CLOCK)
-        now->clock++;
-}
-
 void haulage_check_fence(void *given, int64_t block_only)
 {
     thread *now = given;
@@ -373,6 +515,7 @@ void haulage_check_fence(void *given, int64_t block_only)
         now->of_block.clock = 0;
         now->of->has_fences = true;
     }
+    keep_taken(now, block_only);
     tick(now);
 }
 
@@ -382,6 +525,7 @@ void haulage_check_barrier(void *given, int64_t site)
     if (!launch.on)
         return;
     block *of = now->of;
+    keep_taken(now, false);
     int next = (now->barriers + 1) & 1;
     if (of->most[next] < now->clock)
         of->most[next] = now->clock;
@@ -572,8 +716,10 @@ static _Thread_local uint64_t running_launch;
 
 static void clear(block *of)
 {
-    for (uint32_t i = 0; i < launch.threads; i++)
+    for (uint32_t i = 0; i < launch.threads; i++) {
         forget(&of->threads[i].learnt);
+        forget(&of->threads[i].taken);
+    }
     forget(&of->learnt[0]);
     forget(&of->learnt[1]);
     for (meeting *it = of->meetings, *next; it; it = next) {
@@ -678,6 +824,7 @@ void end_order(void)
             next = it->next;
             free(it->entries);
             free(it->records);
+            free(it->unfenced);
             forget(&it->learnt);
             free(it);
         }

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from support.checked import graphs, races
+from support.checked import graphs, races, scopes
 from support.checked.marks import check
 
 WAYS = ("regions", "coroutines")
@@ -28,6 +28,16 @@ def test_what_orders_accesses(case, way):
 
 @pytest.mark.parametrize("case", graphs.cases(), ids=str)
 def test_irregular_graph_codes(case):
+    check(case)
+
+
+@pytest.mark.parametrize("case", scopes.orders(), ids=str)
+def test_scopes_of_fences_and_locks(case):
+    check(case)
+
+
+@pytest.mark.parametrize("case", scopes.programs(), ids=str)
+def test_programs_with_fences_and_locks(case):
     check(case)
 
 

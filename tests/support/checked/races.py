@@ -595,7 +595,8 @@ def _lock(before, behind, blocks, name, planted=()):
 
 
 _lock(_fence, _fence, 4, "lock")
-_lock(_no_fence, _fence, 4, "lock with a fence behind")
+_lock(_no_fence, _fence, 4, "lock with a fence behind", ["unfenced"])
+_lock(_fence_of_block, _fence, 4, "lock with a fence of the block in front", ["unfenced"])
 _lock(_no_fence, _no_fence, 4, "lock without fences", ["unfenced"])
 _lock(_fence_of_block, _fence_of_block, 1, "lock of a block")
 _lock(_fence_of_block, _fence_of_block, 4, "lock of a block between blocks", ["unfenced"])

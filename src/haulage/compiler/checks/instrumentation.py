@@ -44,6 +44,7 @@ _DECLARED = {
     "haulage_check_write": ("void", "ptr captures(none), ptr captures(none) readonly, i64, i64"),
     "haulage_check_atomic": ("void", "ptr captures(none), ptr captures(none), i64"),
     "haulage_check_operated": ("void", "ptr captures(none)"),
+    "haulage_check_swapped": ("void", "ptr captures(none), i64, i64, i64"),
     "haulage_check_barrier": ("void", "ptr captures(none), i64"),
     "haulage_check_passed": ("void", "ptr captures(none)"),
     "haulage_check_grid_passed": ("void", "ptr captures(none)"),
@@ -236,8 +237,23 @@ class _Instrumentation:
         if not self._accesses or item.address is None:
             return [], []
         calls = self._access(item, item.address)
-        operates = self._fences and any(call.callee == ATOMIC for call in calls)
-        return calls, [self._call("operated")] if operates else []
+        if not self._fences or not any(call.callee == ATOMIC for call in calls):
+            return calls, []
+        return calls, self._swapped(item) if _takes(item) else [self._call("operated")]
+
+    def _swapped(self, item: Instruction) -> list[Instruction]:
+        """The calls behind a compare-and-swap, which may have taken a lock."""
+        took, wide = self._fresh(), self._fresh()
+        made = [
+            Builder.extract(item.type, item.result or "", 1, took),
+            Builder.cast("zext", "i1", took, "i64", wide),
+        ]
+        given = [("i64", wide)]
+        for value in item.operands[1:]:
+            bits, cast = self._bits(value, size_of(value.type) or 0)
+            made += cast or []
+            given.append(("i64", bits))
+        return [*made, self._call("swapped", *given)]
 
     def _exchange(
         self, item: Instruction, name: str
@@ -294,6 +310,8 @@ class _Instrumentation:
         given = [("ptr", address.text), (_HOW, str(how))]
         if what == sites.ATOMIC and item.opcode == "load":
             given[1] = (_HOW, str(how | check.ONLY_READS))
+        if _takes(item):
+            given[1] = (_HOW, str(how | check.TAKES))
         if what != sites.WRITE:
             return [self._call("read" if what == sites.READ else "atomic", *given)]
         bits, made = self._bits(item.operands[0], nbytes)
@@ -414,6 +432,11 @@ class _Instrumentation:
 
     def _parameters(self) -> frozenset[str]:
         return frozenset(each.name for each in self.function.parameters[1:])
+
+
+def _takes(item: Instruction) -> bool:
+    """Whether it is a compare-and-swap, as those that take locks."""
+    return item.opcode == "cmpxchg" and item.result is not None
 
 
 def _is_fence(item: Instruction) -> bool:
