@@ -7,17 +7,14 @@ from haulage.compiler.simt.analysis import AXES, guards
 from haulage.compiler.simt.analysis.exits import EarlyExit
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.uniformity import Uniformity, Warps
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.emit.loop_nest import looped_axes
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops import loop_order
+from haulage.compiler.simt.loops.atomics import Reduction
 from haulage.compiler.simt.loops.block_coalescing import WideBlock
 from haulage.compiler.simt.loops.loop_order import LoopOrders
-from haulage.compiler.simt.loops.privatization import Reduction
-from haulage.compiler.simt.regions import iteration_ranges
-from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.compiler.simt.vectorize import plan
 from haulage.compiler.simt.work_items import warp_collectives
@@ -83,7 +80,6 @@ class Compilation:
     split: Function | None = None
     kernel_guards: guards.Guards = field(default_factory=guards.Guards)
     regions: Regions | None = None
-    ranges: IterationRanges | None = None
     wide: WideBlock | None = None
     parts: list[str] = field(default_factory=list)
 
@@ -157,7 +153,7 @@ class Compilation:
         if not self.flow.masks:
             return False
         ranges = self.analyses.get(ValueRanges)
-        first = iteration_ranges.kernel_guards(self.function, self.flow.varying, ranges)
+        first = guards.of_kernel(self.function, self.flow.varying, ranges)
         return bool(self.flow.exiting - first.labels)
 
     def change(self, function: Function) -> None:

@@ -1,27 +1,48 @@
 """The passes of the CPU compiler, in the order in which they run, and which of them are on.
 
-Each changes a `Compilation` (`steps.py`); `pipeline.py` runs them. A pass is known by its name:
+Each changes a `Compilation`; `pipeline.py` runs them. A pass is known by its name:
 `HAULAGE_CPU_PASSES=-name,-name` switches some off, `haulage.compile(f, signature).stages` has what
 each one left, and docs/blocks-on-the-cpu.md is ordered by this list.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from haulage.compiler.simt import steps
-from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis import guards, uniformity
 from haulage.compiler.simt.analysis.affine import forms, index_forms
+from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import Graph
 from haulage.compiler.simt.analysis.exits import early_exits, missed_ends, skipping_edges
+from haulage.compiler.simt.analysis.guards import blocks_of_index, single_thread_blocks
 from haulage.compiler.simt.analysis.liveness import Liveness
-from haulage.compiler.simt.analysis.manager import Kept
+from haulage.compiler.simt.analysis.manager import Analyses, Kept
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
-from haulage.compiler.simt.analysis.single_thread import blocks_of_index, single_thread_blocks
 from haulage.compiler.simt.analysis.strides import by_iteration, by_thread
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.compilation import AUTO, COROUTINES, REGIONS, SCALAR, Compilation
+from haulage.compiler.simt.compilation import (
+    AUTO,
+    COROUTINES,
+    REGIONS,
+    SCALAR,
+    Compilation,
+    vector_bits,
+)
+from haulage.compiler.simt.coroutines import lowering
+from haulage.compiler.simt.emit.block_function import Metadata
+from haulage.compiler.simt.loops import (
+    atomics,
+    block_coalescing,
+    grid_stride,
+    integer_divisions,
+    loop_order,
+)
 from haulage.compiler.simt.loops.block_coalescing import IndexUses
 from haulage.compiler.simt.loops.loop_order import LoopOrders
+from haulage.compiler.simt.regions import fission, parallel_regions
+from haulage.compiler.simt.vectorize import plan
+from haulage.compiler.simt.work_items import warp_collectives, work_item_loops
+from haulage.compiler.simt.work_items.state_machine import Schedule
+from haulage.targets.cpu import DYNAMIC_SHARED
 
 
 @dataclass(frozen=True)
@@ -45,6 +66,217 @@ class Pass:
     required: bool = False
 
 
+# ---- memory and divergence, whatever the strategy -----------------------------------------------
+
+
+def _make_atomics_plain(state: Compilation) -> bool:
+    return atomics.mark_plain(state.analyses, state.own_memory | {f"%{DYNAMIC_SHARED}"})
+
+
+def _privatize(state: Compilation) -> bool:
+    own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
+    state.privatized = atomics.find_reductions(state.analyses, own)
+    state.copies = atomics.mark_reductions(state.analyses, state.privatized)
+    return bool(state.privatized)
+
+
+def _mask_early_exits(state: Compilation) -> None:
+    state.exits = state.analyses.get(early_exits)
+
+
+# ---- loops --------------------------------------------------------------------------------------
+
+
+def _order_axes(state: Compilation) -> None:
+    state.order = loop_order.axis_order(state.analyses, state.block)
+    state.coalesced_order = state.order
+
+
+def _split_grid_stride_loops(state: Compilation) -> bool:
+    if state.held:
+        return False
+    split = grid_stride.split(state.analyses, state.together, state.block)
+    if not split.remainders:
+        return False
+    state.strided, state.remainders = split.uniform, split.remainders
+    state.change(split.function)
+    analyses = state.analyses
+    staying = frozenset(analyses.get(early_exits)) - split.labels
+    state.flow = analyses.get(uniformity.analyse, state.private, staying, state.lanes)
+    return True
+
+
+def _coalesce_blocks(state: Compilation) -> bool:
+    if state.lanes is not None or state.remainders or state.cooperative:
+        return False
+    state.coalesced = block_coalescing.axes(state.body, state.analyses, state.block)
+    if state.coalesced:
+        widest = block_coalescing.widest(state.block, state.coalesced)
+        if state.is_on("axis-order"):
+            state.coalesced_order = loop_order.axis_order(state.analyses, widest)
+        state.change(block_coalescing.prepared(state.analyses, state.coalesced, state.block))
+    return bool(state.coalesced)
+
+
+def _call_divisions(state: Compilation) -> bool:
+    varying = state.flow.varying
+    state.declarations = integer_divisions.call_divisions(state.analyses, varying, state.target)
+    return bool(state.declarations)
+
+
+def _speculate_divisions(state: Compilation) -> bool:
+    axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
+    state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
+    return bool(state.helpers)
+
+
+# ---- where to split -----------------------------------------------------------------------------
+
+
+def _split_collectives(state: Compilation) -> None:
+    state.split_at_collectives = state.function.copy()
+    state.collectives = warp_collectives.split(state.split_at_collectives, state.flow)
+
+
+def _vectorize_kernel(state: Compilation) -> None:
+    if state.lanes is not None or state.remainders:
+        return
+    vectorizer = plan.Vectorizer(
+        state.body, state.own_memory, state.geometry, state.loop_orders.live()
+    )
+    unwanted = state.loop_orders.auto_vectorized()
+    state.vectors = vectorizer.plan_kernel(unwanted, state.flow, state.together)
+    state.flow = state.together if state.vectors.stays_scalar else state.flow
+
+
+def _interchange_loops(state: Compilation) -> None:
+    found = state.loop_orders.interchanged()
+    state.interchanged = [label for label in found if label not in state.held]
+
+
+def _split_at_guards(state: Compilation) -> bool:
+    if not state.has_ranges or state.keeps_states:
+        return False
+    state.at_guards = fission.guard_places(state.analyses, state.flow, state.held)
+    if not barriers(state.function) or state.held:
+        return False
+    function, places = fission.with_guards_apart(state.analyses, state.flow)
+    state.at_guards += [label for label in places if label not in state.at_guards]
+    state.change(function)
+    state.split_at_collectives = function.copy()
+    return True
+
+
+def _strip_mine(state: Compilation) -> None:
+    if not state.is_undecided:
+        return
+    found = state.loop_orders.strips()
+    # A grid-stride loop goes over memory once, and that is read in one piece by all threads.
+    kept = {*state.held, *state.strided}
+    state.strips = [label for label in found if label not in kept]
+    others = set(state.split_labels) - set(state.strips)
+    around = loop_order.splits_around(state.analyses, state.flow, state.strips, others, state.inner)
+    state.around_strips = {label: at for label, at in around.items() if label not in state.held}
+
+
+def _vectorize_regions(state: Compilation) -> None:
+    if not state.is_undecided:
+        return
+    rare = state.analyses.get(single_thread_blocks)
+    vectorizer = plan.Vectorizer(
+        state.body,
+        state.memory_of_regions,
+        state.geometry,
+        state.loop_orders.live(),
+        rematerializes=state.is_on("rematerialization"),
+    )
+    state.split, state.vectors = vectorizer.plan_regions(
+        state.split_at_collectives,
+        state.split_labels,
+        state.strips,
+        state.around_strips,
+        rare | state.loop_orders.auto_vectorized(),
+        state.flow,
+    )
+
+
+# ---- regions ------------------------------------------------------------------------------------
+
+
+def _split_into_regions(state: Compilation) -> None:
+    if state.vectors.regions is not None:
+        state.regions = state.vectors.regions
+        state.split = state.regions.function
+        return
+    if state.split is None:
+        state.split = fission.split(state.split_at_collectives, state.split_labels)
+    if state.has_ranges:
+        ranges, varying = state.analyses.get(ValueRanges), state.flow.varying
+        state.kernel_guards = guards.of_kernel(state.split, varying, ranges)
+        exiting = state.flow.exiting - state.kernel_guards.labels
+        state.flow = replace(state.flow, exiting=exiting)
+    state.regions = parallel_regions.divide(
+        Analyses(state.split),
+        state.flow,
+        state.memory_of_regions,
+        rematerializes=state.is_on("rematerialization"),
+    )
+
+
+def _find_ranges(state: Compilation) -> None:
+    if state.vectors.regions is not None or state.lanes is not None:
+        return
+    assert state.regions is not None
+    state.regions = parallel_regions.with_guards(
+        state.regions,
+        state.flow.varying,
+        state.analyses.get(ValueRanges),
+        state.kernel_guards.guards,
+    )
+
+
+# ---- loops over threads -------------------------------------------------------------------------
+
+
+def _write_work_item_loops(state: Compilation) -> None:
+    assert state.regions is not None
+    axis = state.coalesced_order[-1]
+    if (
+        axis in state.coalesced
+        and state.vectors.regions is None
+        and not state.regions.masked
+        and block_coalescing.is_profitable(state.regions, axis)
+    ):
+        state.wide = block_coalescing.wide_block(axis, state.block)
+    if state.wide is not None:
+        state.order = state.coalesced_order
+    metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
+    storage = warp_collectives.storage(state.collectives.values())
+    text = work_item_loops.write(
+        Schedule(
+            replace(state.body, shared=(*state.body.shared, *storage)),
+            state.regions,
+            state.block,
+            state.order,
+            metadata,
+            vector_bits(state.target),
+            state.cooperative,
+            state.vectors.vectorized,
+            state.wide,
+            state.lanes,
+            state.collectives,
+            state.off,
+        )
+    )
+    state.parts.append(f"{text}\n\n{metadata.text()}")
+
+
+def _lower_to_coroutines(state: Compilation) -> None:
+    state.parts.append(lowering.write(state.body, state.block, state.cooperative))
+
+
+# ---- the list ------------------------------------------------------------------------------------
+
 _ALLEN = "Allen and Kennedy, Optimizing Compilers for Modern Architectures (2001)"
 _KARRENBERG = "Karrenberg and Hack, Whole-Function Vectorization (CGO 2011)"
 _POCL = "Jaaskelainen et al., pocl: A Performance-Portable OpenCL Implementation (IJPP 2015)"
@@ -56,7 +288,7 @@ PASSES = (
         "block-atomics",
         "Atomic operations on the block's own memory become a load, an operation and a store.",
         "one thread of the system runs a whole block, so nobody else sees that memory",
-        steps.make_atomics_plain,
+        _make_atomics_plain,
         needs=(UnderlyingObjects,),
         keeps=Kept.GRAPH,
         strategies=(AUTO,),
@@ -65,7 +297,7 @@ PASSES = (
         "privatized-reductions",
         "Arrays that a kernel only adds to get a copy for each chunk of blocks, merged at its end.",
         f"array privatisation; {_ALLEN}, chapter 5",
-        steps.privatize,
+        _privatize,
         needs=(UnderlyingObjects,),
         keeps=Kept.GRAPH,
         strategies=(AUTO,),
@@ -74,7 +306,7 @@ PASSES = (
         "early-exits",
         "Threads that leave for good are masked, and the others go on in step.",
         "exit masks of ispc; Pharr and Mark, ispc (InPar 2012)",
-        steps.mask_early_exits,
+        _mask_early_exits,
         needs=(early_exits,),
         strategies=(AUTO,),
         required=True,
@@ -84,7 +316,7 @@ PASSES = (
         "axis-order",
         "The work-item loops are nested so that the innermost goes along neighbours in memory.",
         f"loop permutation for locality; {_ALLEN}, chapter 9",
-        steps.order_axes,
+        _order_axes,
         needs=(Graph, by_thread),
         strategies=(REGIONS, COROUTINES),
     ),
@@ -92,7 +324,7 @@ PASSES = (
         "grid-stride-loops",
         "A loop by the size of the grid becomes one that all threads are in, and the rest.",
         _SPLITTING,
-        steps.split_grid_stride_loops,
+        _split_grid_stride_loops,
         needs=(Graph, ValueRanges, forms, early_exits, uniformity.analyse),
         keeps=Kept.NONE,
     ),
@@ -100,7 +332,7 @@ PASSES = (
         "block-coalescing",
         "Blocks that follow one another along an axis are run as one wide block.",
         "thread coarsening; Magni, Dubach and O'Boyle (PACT 2014)",
-        steps.coalesce_blocks,
+        _coalesce_blocks,
         needs=(Graph, IndexUses, by_thread),
         keeps=Kept.NONE,
     ),
@@ -108,7 +340,7 @@ PASSES = (
         "vector-divisions",
         "Divisions of integers become calls of functions that divide vectors by way of doubles.",
         "Warren, Hacker's Delight (2012), chapter 10, and compiler/mathematics/divisions.py",
-        steps.call_divisions,
+        _call_divisions,
         needs=(ValueRanges,),
         keeps=Kept.GRAPH,
     ),
@@ -116,7 +348,7 @@ PASSES = (
         "division-speculation",
         "Integer divisions that are the same for all lanes are made without their condition.",
         f"speculative code motion; {_ALLEN}, chapter 5; LLVM's vectoriser predicates them wrongly",
-        steps.speculate_divisions,
+        _speculate_divisions,
         keeps=Kept.GRAPH,
         strategies=(REGIONS,),
         required=True,
@@ -126,7 +358,7 @@ PASSES = (
         "warp-collectives",
         "Shuffles, votes and matches become a store, the end of a region, and a load.",
         "Han et al., COX: Exposing CUDA Warp-level Functions to CPUs (TACO 2022)",
-        steps.split_collectives,
+        _split_collectives,
         required=True,
     ),
     Pass(
@@ -134,7 +366,7 @@ PASSES = (
         "A kernel without barriers, whose threads leave loops at different times, is written on "
         "masked vectors as a whole.",
         _KARRENBERG,
-        steps.vectorize_kernel,
+        _vectorize_kernel,
         needs=(
             Graph,
             LoopOrders,
@@ -150,14 +382,14 @@ PASSES = (
         "loop-interchange",
         "Uniform loops are interchanged with the work-item loop where that is the cheapest order.",
         f"loop interchange; {_ALLEN}, chapter 5; pocl's b-loops",
-        steps.interchange_loops,
+        _interchange_loops,
         needs=(Graph, LoopOrders, by_iteration, ValueRanges),
     ),
     Pass(
         "guard-fission",
         "Regions begin at bounds checks and end behind what these guard.",
         "loop fission, so that a check becomes the bounds of a loop",
-        steps.split_at_guards,
+        _split_at_guards,
         needs=(Graph, blocks_of_index, ValueRanges),
         keeps=Kept.NONE,
     ),
@@ -165,14 +397,14 @@ PASSES = (
         "strip-mining",
         "Uniform loops that carry values run for strips of threads whose values fit registers.",
         f"strip-mine and interchange; {_ALLEN}, chapter 9",
-        steps.strip_mine,
+        _strip_mine,
         needs=(Graph, LoopOrders, by_thread, by_iteration, ValueRanges),
     ),
     Pass(
         "region-vectorization",
         "Regions with loops that threads leave at different times are written on masked vectors.",
         _KARRENBERG,
-        steps.vectorize_regions,
+        _vectorize_regions,
         needs=(
             Graph,
             LoopOrders,
@@ -189,7 +421,7 @@ PASSES = (
         "region-fission",
         "The kernel is split at its barriers, and at the places found above.",
         f"parallel regions; {_POCL}",
-        steps.split_into_regions,
+        _split_into_regions,
         needs=(ValueRanges, Liveness, UnderlyingObjects, index_forms),
         required=True,
     ),
@@ -203,7 +435,7 @@ PASSES = (
         "iteration-ranges",
         "Bounds checks at a region's start become the bounds of its work-item loop.",
         _SPLITTING,
-        steps.find_ranges,
+        _find_ranges,
         needs=(ValueRanges,),
     ),
     # Loops over threads.
@@ -224,7 +456,7 @@ PASSES = (
         "work-item-loops",
         "Each region becomes a function, and the block function runs it in loops over threads.",
         f"work-item loops; {_POCL}",
-        steps.write_work_item_loops,
+        _write_work_item_loops,
         needs=(by_thread, ValueRanges, forms),
         required=True,
     ),
@@ -232,7 +464,7 @@ PASSES = (
         "coroutine-lowering",
         "Where threads may miss a barrier or wait for one another, each is a coroutine.",
         "LLVM's Coroutines; Moura and Ierusalimschy, Revisiting Coroutines (TOPLAS 2009)",
-        steps.lower_to_coroutines,
+        _lower_to_coroutines,
         needs=(skipping_edges, missed_ends),
         strategies=(COROUTINES,),
         required=True,

@@ -5,7 +5,7 @@ from math import prod
 
 from haulage.backends.cpu_driver.waiting import WAITS
 from haulage.compiler.simt import passes
-from haulage.compiler.simt.analysis import kernel, locks, uniformity, warps
+from haulage.compiler.simt.analysis import kernel, locks, uniformity
 from haulage.compiler.simt.compilation import AUTO, COROUTINES, REGIONS, SCALAR, Block, Compilation
 from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
 from haulage.compiler.simt.emit import entry
@@ -158,7 +158,7 @@ def _choose(state: Compilation) -> None:
     """
     analyses, private, exits = state.analyses, state.private, frozenset(state.exits)
     state.flow = analyses.get(uniformity.analyse, private, exits, None)
-    state.lanes = warps.warps_of(state.function, state.block, state.target.warp_size)
+    state.lanes = uniformity.warps_of(state.function, state.block, state.target.warp_size)
     if state.lanes is not None:
         state.flow = analyses.get(uniformity.analyse, private, exits, state.lanes)
     divergent = fission.divergent_barriers(analyses, private, exits, state.lanes)

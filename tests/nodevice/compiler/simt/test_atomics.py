@@ -9,7 +9,7 @@ import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.loops import block_atomics
+from haulage.compiler.simt.loops import atomics
 from nodevice.compiler.simt.llvm_models import model_of
 
 
@@ -47,14 +47,14 @@ entry:
 
 def test_only_what_is_certainly_in_a_room_becomes_plain():
     function = model_of(TWO_ROOTS)
-    block_atomics.mark_plain(Analyses(function), frozenset(("%room",)))
+    atomics.mark_plain(Analyses(function), frozenset(("%room",)))
     a, b, c, d = function.blocks["%entry"].body[2:]
-    assert [block_atomics.expanded(item) for item in (a, d)] == [[a], [d]]
-    load, test, *_, store = block_atomics.expanded(b)
+    assert [atomics.expanded(item) for item in (a, d)] == [[a], [d]]
+    load, test, *_, store = atomics.expanded(b)
     assert load.text == "%b = load i32, ptr %own, align 4"
     assert test.text.endswith("icmp ugt i32 %b, %a")
     assert (store.opcode, store.operands[1].text) == ("store", "%own")
-    *_, pair = block_atomics.expanded(c)
+    *_, pair = atomics.expanded(c)
     assert (pair.opcode, pair.type, pair.result) == ("insertvalue", "{ i32, i1 }", "%c")
     # For the analyses nothing changed.
     assert [item.stays for item in (a, b, c, d)] == [True] * 4

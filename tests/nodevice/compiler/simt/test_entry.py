@@ -5,8 +5,8 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.ir.model import Function, Parameter
 from haulage.compiler.simt.ir.writer import definition
+from haulage.compiler.simt.loops.atomics import Array, Reduction
 from haulage.compiler.simt.loops.block_coalescing import WideBlock
-from haulage.compiler.simt.loops.privatization import Array, Reduction
 from haulage.targets.cpu import HIDDEN_NAMES
 
 WORDS = {"dynamicShared": "ptr", "dynamicSharedBytes": "i64"}

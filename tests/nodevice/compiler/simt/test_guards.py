@@ -4,13 +4,12 @@ import pytest
 
 from haulage.compiler.simt.analysis import guards, uniformity
 from haulage.compiler.simt.analysis.affine import AvailableForms
+from haulage.compiler.simt.analysis.guards import blocks_of_index, single_thread_blocks
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import blocks_of_index, single_thread_blocks
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.regions import (
     fission,
-    iteration_ranges,
     parallel_regions,
 )
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
@@ -315,7 +314,7 @@ def ranges_of(text, varying):
     flow = Uniformity(frozenset(varying), frozenset())
     regions = parallel_regions.divide(Analyses(fission.split(function, [])), flow, frozenset())
     values = regions.analyses.get(ValueRanges)
-    return iteration_ranges.find(regions, flow.varying, values, ())
+    return parallel_regions.with_guards(regions, flow.varying, values, ())
 
 
 # The threads go on in two ways; who does not pass the one guard goes another than by the other.
@@ -349,4 +348,4 @@ other:
 def test_who_passes_no_guard_of_a_region_goes_on_the_same_way_by_all(one, other, expected):
     text = TWO_ENDS.replace("ONE", one).replace("OTHER", other)
     found = ranges_of(text, {"%threadIdx.x", "%some", "%fewer"})
-    assert len(found.of_regions[1]) == expected
+    assert len(found.regions[1].guards) == expected

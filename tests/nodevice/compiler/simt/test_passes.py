@@ -9,7 +9,7 @@ from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import fission, parallel_regions
-from haulage.compiler.simt.regions.rematerialization import Rematerialization
+from haulage.compiler.simt.regions.parallel_regions import Rematerialization
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 # v is made before a barrier and used behind it; so are an address and the uniform u.

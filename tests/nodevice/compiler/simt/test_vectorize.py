@@ -18,7 +18,7 @@ from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
+from haulage.compiler.simt.regions import fission, parallel_regions
 from haulage.compiler.simt.vectorize.builder import VectorBuilder, has_vector_form, is_scalarized
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize, run_strips
 from haulage.compiler.simt.vectorize.shapes import Irreducible, LinearOrder, Shapes
@@ -85,7 +85,7 @@ def vectorized(text, width=8):
     flow = uniformity.analyse(Analyses(function), frozenset())
     regions = parallel_regions.divide(Analyses(fission.split(function, [])), flow, frozenset())
     body = Body("", function, (), (), False, False)
-    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
+    functions = RegionFunctions(body, regions)
     (region,) = regions.regions
     assert can_vectorize(functions, region)
     return VectorizedRegion(functions, region, (64, 1, 1), ("x",), width)

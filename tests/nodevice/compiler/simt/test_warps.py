@@ -11,7 +11,7 @@ from haulage import cuda
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.warps import Warps, warps_of
+from haulage.compiler.simt.analysis.uniformity import Warps, warps_of
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.work_items import warp_collectives, warp_loops

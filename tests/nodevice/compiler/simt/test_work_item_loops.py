@@ -9,7 +9,7 @@ import re
 import pytest
 
 from haulage.compiler import llvm
-from haulage.compiler.simt.analysis import AXES, uniformity
+from haulage.compiler.simt.analysis import AXES, guards, uniformity
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
@@ -24,7 +24,7 @@ from haulage.compiler.simt.emit.loop_nest import (
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
+from haulage.compiler.simt.regions import fission, parallel_regions
 from haulage.compiler.simt.work_items.state_machine import follow_leader
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
@@ -91,7 +91,7 @@ def functions_of_regions(text):
     present = Analyses(function).get(uniformity.analyse, frozenset())
     regions = parallel_regions.divide(Analyses(fission.split(function, [])), present, frozenset())
     body = Body("", function, (), (), False, False)
-    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
+    functions = RegionFunctions(body, regions)
     return [functions.function(region) for region in regions.regions]
 
 
@@ -244,7 +244,7 @@ end:
     analyses = Analyses(function)
     varying = analyses.get(uniformity.analyse, frozenset()).varying
     ranges = ValueRanges(analyses)
-    found = iteration_ranges.kernel_guards(function, varying, ranges).guards
+    found = guards.of_kernel(function, varying, ranges).guards
     builder = accumulator(Builder("ranges", [], "i32", linkage=""))
     return found, BoundsWriter(builder, function.items(), {"%n": "100"}, {}), builder
 

@@ -23,10 +23,10 @@ from haulage.compiler.ends import LEFT, code_of, number_of
 from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BLOCK_BARRIERS, PATIENT_BARRIERS, barriers
+from haulage.compiler.simt.analysis.guards import single_thread_blocks
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
+from haulage.compiler.simt.ir.model import Function, Instruction, value_name
 from haulage.targets.cpu import YIELD
 
 # (source, target) of a step from one block to the next.
@@ -39,12 +39,6 @@ ALL = (UNKNOWN << 1) - 1
 
 
 # ---- codes and ends ------------------------------------------------------------------------------
-
-
-def return_code(block: Block) -> str | None:
-    """What the block's `ret` gives back, or None if it has none."""
-    end = block.terminator
-    return end.operands[0].text if isinstance(end, Instruction) and end.opcode == "ret" else None
 
 
 def fault_of(code: str, name: str) -> tuple[str, list[Instruction]]:
@@ -106,8 +100,8 @@ class _Returning(NamedTuple):
 
 
 def _returns(analyses: Analyses) -> list[_Returning]:
-    codes = {label: return_code(block) for label, block in analyses.function.blocks.items()}
-    return [_Returning(label, code) for label, code in codes.items() if code is not None]
+    blocks = analyses.function.blocks.values()
+    return [_Returning(each.label, code) for each in blocks if (code := each.returned) is not None]
 
 
 def _paths_to_returns(analyses: Analyses) -> dict[_Returning, list[_Returning]]:
@@ -155,7 +149,7 @@ def missed_ends(analyses: Analyses) -> dict[str, int]:
 
     Those are the ends which can be reached from it and to which threads can come that skipped it
     and then did something which others can see. Whether one did is known only as the kernel runs
-    (`participation.py`). A barrier with nothing else under its condition and behind it misses
+    (`coroutines/lowering.py`). A barrier with nothing else under its condition and behind it misses
     threads at all ends but `LEFT` that skipped it, whatever they did.
     """
     function = analyses.function

@@ -5,16 +5,20 @@ sums, `if t == 0:`, `if i >= n: return`: such a condition compares an affine for
 the thread with what is uniform, so those that pass it are a range of that index. The work-item
 loops then go over the range only, and the condition is not asked again. LLVM has the same for range
 checks in loops (InductiveRangeCheckElimination).
+
+What only threads with one index do (`if threadIdx.x == 0:`) others do not wait for; nor is a loop
+there worth vectorising.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
 from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PURE
-from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
-from haulage.compiler.simt.analysis.exits import return_code
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.affine import THREAD, AvailableForms, Form, forms, number
 from haulage.compiler.simt.analysis.induction import OPPOSITE, conjuncts
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import bits_of
@@ -108,9 +112,16 @@ def find(
     return Guards(tuple(guards.values()), frozenset(settled))
 
 
+def of_kernel(function: Function, varying: Set[str], ranges: ValueRanges) -> Guards:
+    """The guards at a kernel's start. Who does not pass them ends there."""
+    parameters = {each.name for each in function.parameters}
+    forms = AvailableForms(function.items(), varying, parameters, ranges)
+    return find(function, function.entry, forms, returns_idly)
+
+
 def returns_idly(block: Block) -> bool:
     """Whether a block ends the thread, and not by a fault."""
-    code = return_code(block)
+    code = block.returned
     return code is not None and not code.startswith("%") and number_of(int(code)) is not None
 
 
@@ -241,3 +252,52 @@ def _sized(bound: Bound, ranges: ValueRanges) -> Bound:
         else:
             return bound
     return replace(bound, bits=64, far=far) if most < FAR else bound
+
+
+# ---- single threads ------------------------------------------------------------------------------
+
+# A parameter that is an index of the thread, and the number that it is compared with if that is a
+# constant.
+Index = tuple[str, int | None]
+
+
+def single_thread_blocks(analyses: Analyses) -> frozenset[str]:
+    """Labels of the blocks that only threads with one index along an axis come to."""
+    return frozenset().union(*analyses.get(blocks_of_index).values())
+
+
+def blocks_of_index(analyses: Analyses) -> dict[Index, set[str]]:
+    """For each index that branches ask for: the blocks that only threads that have it come to."""
+    before, closest = analyses.predecessors, analyses.dominators
+    found: dict[Index, set[str]] = {}
+    for label, block in analyses.function.blocks.items():
+        if block.condition is None or len(set(block.successors)) == 1:
+            continue
+        for outcome, start in zip((True, False), block.successors, strict=True):
+            for index in _indices(analyses, block.condition, outcome):
+                inside = {each for each in closest if control_flow.dominates(closest, start, each)}
+                # Come to from elsewhere it would be for others too.
+                if set(before[start]) & closest.keys() <= inside | {label}:
+                    found.setdefault(index, set()).update(inside)
+    return found
+
+
+def _indices(analyses: Analyses, condition: str, outcome: bool) -> set[Index]:
+    """The indices that a thread has for which a condition has an outcome."""
+    found: set[Index] = set()
+    for leaf, wanted in conjuncts(analyses.items, (condition, outcome)):
+        item = analyses.items.get(leaf)
+        if item is None or item.opcode != "icmp" or item.predicate != ("eq" if wanted else "ne"):
+            continue
+        # Of narrower numbers several indices are one.
+        bits = bits_of(item.operands[0].type) or 0
+        one, other = (analyses.get(forms).of(each) for each in item.operands)
+        found |= {
+            (index.value, None if right.symbols else right.constant - left.constant)
+            for left, right in ((one, other), (other, one))
+            for index in THREAD
+            if left.monomials.keys() - {()} == {(index,)}
+            and left.monomials[(index,)] == 1
+            and bits >= (bits_of(index.type) or 0)
+        }
+    return found

@@ -22,7 +22,7 @@ from haulage.compiler.simt.analysis.affine import THREAD, Monomial, index_forms
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
-from haulage.compiler.simt.ir.model import Instruction, RegionEnd
+from haulage.compiler.simt.ir.model import Instruction
 
 _BLOCK = frozenset(f"%blockDim.{axis}" for axis in AXES)
 
@@ -68,9 +68,7 @@ class Interleaving:
         if not any(item.opcode == "store" for each in blocks.values() for item in each.body):
             return False
         looped = self._looped(labels)
-        made = {
-            item.result for label in looped for item in blocks[label].instructions() if item.result
-        }
+        made = self._function.results(looped)
         accesses: list[_Access] = []
         families: dict[object, list[int]] = {}
         for label, block in blocks.items():
@@ -87,13 +85,7 @@ class Interleaving:
 
     def _looped(self, labels: Sequence[str]) -> set[str]:
         """The blocks of a region that are in loops."""
-        successors = {
-            label: ()
-            if isinstance(self._function.blocks[label].terminator, RegionEnd)
-            else self._function.blocks[label].successors
-            for label in labels
-        }
-        loops = control_flow.Graph(successors, labels[0]).loops
+        loops = control_flow.Graph(self._function.within(labels), labels[0]).loops
         return {label for loop in loops for label in loop.labels}
 
     def _is_passed(self, accesses: list[_Access], members: list[int]) -> bool:

@@ -22,6 +22,7 @@ from math import prod
 from haulage.compiler.simt.analysis import AXES, control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS, BLOCK_WIDE
 from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.analysis.guards import blocks_of_index
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     ANYWHERE,
@@ -32,7 +33,6 @@ from haulage.compiler.simt.analysis.memory_dependence import (
     is_idempotent,
     may_alias,
 )
-from haulage.compiler.simt.analysis.single_thread import blocks_of_index
 from haulage.compiler.simt.ir.model import Block, Instruction
 from haulage.targets.cpu import YIELD
 

@@ -11,7 +11,7 @@ one address. A kernel may rely on what *one* of them gets: `old = x[0]`,
 `if t == 0: x[0] = old + 1`, and later `old` in thread 0 again.
 """
 
-from collections.abc import Container, Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS
@@ -32,7 +32,7 @@ _MEMORY_INTRINSICS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
 # What may give another value each time, or whose operands don't tell which value it is.
 _NOT_NUMBERED = frozenset(("phi", "load", "atomicrmw", "cmpxchg", "call", "alloca"))
 # What makes an address from others.
-_DERIVING = frozenset(("getelementptr", "phi", "select", "freeze", "bitcast", "addrspacecast"))
+DERIVING = frozenset(("getelementptr", "phi", "select", "freeze", "bitcast", "addrspacecast"))
 
 
 class UnderlyingObjects:
@@ -155,25 +155,26 @@ def captured(analyses: Analyses, storage: Iterable[str], slots: Container[str]) 
     other. Behind a cut such a value comes out of a slot, and LLVM must not be told that nothing but
     the array's own name leads there.
     """
-    return frozenset(name for name in storage if _is_captured(name, analyses.users, slots))
+    return frozenset(
+        name
+        for name in storage
+        if any(
+            item.result in slots if item.opcode in DERIVING else _captures(item, address)
+            for item, address in uses_of_address(analyses, name)
+        )
+    )
 
 
-def _is_captured(name: str, users: Mapping[str, list[Instruction]], slots: Container[str]) -> bool:
-    derived = {name}
-    stack = [name]
+def uses_of_address(analyses: Analyses, name: str) -> Iterator[tuple[Instruction, str]]:
+    """The instructions that use an address or one that is made from it, each with what it uses."""
+    derived, stack = {name}, [name]
     while stack:
         address = stack.pop()
-        for item in users.get(address, ()):
-            if item.opcode in _DERIVING:
-                assert item.result is not None
-                if item.result in slots:
-                    return True
-                if item.result not in derived:
-                    derived.add(item.result)
-                    stack.append(item.result)
-            elif _captures(item, address):
-                return True
-    return False
+        for item in analyses.users.get(address, ()):
+            yield item, address
+            if item.opcode in DERIVING and item.result and item.result not in derived:
+                derived.add(item.result)
+                stack.append(item.result)
 
 
 def _captures(item: Instruction, address: str) -> bool:

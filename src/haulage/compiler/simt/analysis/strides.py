@@ -63,10 +63,6 @@ class StrideAnalysis:
         self._settle(operand)
         return self._of(operand) or COMMON
 
-    def of_result(self, item: Instruction) -> Strides:
-        """The strides of what an instruction makes."""
-        return COMMON if item.result is None else self.of(Operand(item.type, item.result))
-
     def _settle(self, operand: Operand) -> None:
         """Work out the strides of all that an operand is made from."""
         waiting = self._unknown(operand)

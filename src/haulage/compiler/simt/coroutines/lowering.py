@@ -2,13 +2,18 @@
 
 This takes any placement of barriers. A thread is suspended at a barrier, or where it waits for a
 write of another one (`spin_loops.py`), and resumed by the block's scheduler (`scheduler.py`), for
-which it leaves where it is and which barriers miss it (`participation.py`).
+which it leaves where it is and which barriers miss it.
+
+Each thread keeps which barriers of the block it skipped since it last came there, and which of
+these miss it when it has ended (`exits.py`): as it did something then that others can see, or as
+there is nothing but that barrier. A set of barriers is a mask with a bit for each.
 """
 
 from dataclasses import replace
 from math import prod
 
 from haulage.compiler import llvm
+from haulage.compiler.ends import LEFT, code_of
 from haulage.compiler.simt.analysis import exits
 from haulage.compiler.simt.analysis.barriers import (
     BARRIERS,
@@ -16,20 +21,26 @@ from haulage.compiler.simt.analysis.barriers import (
     lanes_of,
     place_of,
 )
-from haulage.compiler.simt.analysis.exits import is_observable, return_code
+from haulage.compiler.simt.analysis.exits import Edge, is_observable
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.coroutines import scheduler
-from haulage.compiler.simt.coroutines.participation import Participation
 from haulage.compiler.simt.emit.block_function import HEAP_ALIGN, heap_allocate
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.loops.block_atomics import expanded
+from haulage.compiler.simt.loops.atomics import expanded
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, YIELD
 from haulage.targets.cpu_lanes import COLLECTIVES
 from haulage.targets.cpu_lanes import definition as collective
 
+# Barriers beyond so many share the last bit, and miss threads whatever these did.
+MOST = 62
+_LAST = 1 << MOST
+
+_TABLE = "@haulage.missing"
+_SKIPPED, _MISSED = "%skipped.barriers", "%missed.barriers"
 # Labels: where a coroutine has ended, and where it returns to who called or resumed it.
 _FINAL, _SUSPENDED = "%coroutine.final", "%coroutine.suspended"
 _ID, _HANDLE = "%coroutine.id", "%coroutine"
@@ -55,10 +66,83 @@ def without_collectives(text: str, target: Target) -> str:
 def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z);
     `cooperative` if it may be suspended as a whole, as `cooperative_grid.py` says."""
-    kept = Participation.of(body.function)
+    kept = Participation(body.function)
     thread = _Thread(body, prod(block), cooperative, kept).function()
     made = scheduler.write(body, block, cooperative)
     return "\n\n".join([kept.table(), definition(thread), *made])
+
+
+# ---- which barriers miss a thread ----------------------------------------------------------------
+
+
+class Participation:
+    """The barriers of a kernel, and which threads they miss.
+
+    `barriers` gives the bit of each block with a barrier of the block. `skipped` gives the barriers
+    that each step skips and that miss a thread if it then does something, `alone` those that miss
+    it anyway; `missing` those that miss threads at each number of an end.
+    """
+
+    def __init__(self, function: Function) -> None:
+        analyses = Analyses(function)
+        skipping, missed = analyses.get(exits.skipping_edges), analyses.get(exits.missed_ends)
+        self.barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
+        self.skipped: dict[Edge, int] = {}
+        self.alone: dict[Edge, int] = {}
+        for label, bit in self.barriers.items():
+            into = self.alone if exits.is_alone(analyses, label) else self.skipped
+            for edge in skipping[label] if bit != _LAST else ():
+                into[edge] = into.get(edge, 0) | bit
+        self.missing = [
+            sum({self.barriers[label] for label, those in missed.items() if those >> number & 1})
+            for number in range(LEFT + 1)
+        ]
+
+    def table(self) -> str:
+        """The definition of the constants that `leave` reads."""
+        row = ", ".join(f"i64 {mask}" for mask in self.missing)
+        return f"{_TABLE} = internal unnamed_addr constant [{len(self.missing)} x i64] [{row}]"
+
+    def begin(self, b: Builder) -> None:
+        """What a thread does first."""
+        for name, mask in ((_SKIPPED, 0), (_MISSED, _LAST)):
+            b.allocate("i64", 8, name)
+            b.store("i64", str(mask), name)
+
+    def did(self, b: Builder) -> None:
+        """Behind something that others can see."""
+        if self.skipped:
+            _add(b, _MISSED, b.load("i64", _SKIPPED))
+
+    def wait(self, b: Builder, label: str) -> None:
+        """A thread begins to wait at a barrier in the block `label`."""
+        bit = self.barriers[label]
+        _add(b, b.at("i8", "%participation", scheduler.WAITING_AT), str(bit))
+        if bit != _LAST:
+            for name in (_SKIPPED, _MISSED):
+                others = b.binary("and", "i64", b.load("i64", name), str(~bit))
+                b.store("i64", others, name)
+
+    def step(self, b: Builder, block: Block) -> None:
+        """In front of the branch at the end of a block."""
+        for name, edges in ((_SKIPPED, self.skipped), (_MISSED, self.alone)):
+            masks = [edges.get((block.label, target), 0) for target in block.successors]
+            if any(masks):
+                assert block.condition is not None
+                _add(b, name, b.select(block.condition, "i64", *map(str, masks)))
+
+    def leave(self, b: Builder, code: str) -> None:
+        """A thread ends with a code."""
+        is_end = b.compare("uge", "i32", code, str(code_of(1)))
+        has_ended = b.binary("or", "i1", is_end, b.compare("eq", "i32", code, "0"))
+        number = b.binary("and", "i32", code, str(LEFT))
+        missing = b.load("i64", b.at("i64", _TABLE, number, by="i32"))
+        missing = b.binary("and", "i64", missing, b.load("i64", _MISSED))
+        _add(b, "%participation", b.select(has_ended, "i64", missing, "0"))
+
+
+def _add(b: Builder, address: str, mask: str) -> None:
+    b.store("i64", b.binary("or", "i64", b.load("i64", address), mask), address)
 
 
 # ---- the function of a thread -------------------------------------------------------------------
@@ -154,7 +238,7 @@ class _Thread:
                 if not told and is_observable(self._body.function, item):
                     kept.did(b)
                     told = True
-        code = return_code(block)
+        code = block.returned
         if code is not None:
             self._leave(code)
             return

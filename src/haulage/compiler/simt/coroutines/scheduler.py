@@ -20,7 +20,7 @@ from typing import NamedTuple
 from haulage.compiler.numbers import BITS
 from haulage.compiler.simt.analysis.barriers import WAVE_BARRIERS, barriers
 from haulage.compiler.simt.analysis.kernel import Body, Storage
-from haulage.compiler.simt.coroutines import participation, spin_loops
+from haulage.compiler.simt.coroutines import spin_loops
 from haulage.compiler.simt.coroutines.cooperative_grid import OWNED_AT, YIELDS, Frame
 from haulage.compiler.simt.emit.block_function import (
     allocate_private,
@@ -69,6 +69,11 @@ _HANDLE = _Word("", "ptr", 8, "%handles")
 
 _WORDS = (_HANDLE, _STATE, _LANES, _RANK)
 
+# Masks of a block: of the barriers that miss a thread, and of those at which others wait now.
+_MASKS = "{ i64, i64 }"
+WAITING_AT = 8
+_MASK_BYTES = 16
+
 # The parameters by which a thread is given places for what it leaves.
 THREAD_PARAMETERS = (*(("ptr", word.own) for word in _WORDS if word.own), ("ptr", "%participation"))
 
@@ -104,7 +109,7 @@ class _Scheduler:
         self._room = -(-self._threads // WAVE_SIZE) * WAVE_SIZE
         own = [
             *(Storage(each.all, self._room * each.nbytes, 64) for each in _WORDS),
-            Storage("%participation", participation.BYTES, 8),
+            Storage("%participation", _MASK_BYTES, 8),
         ]
         self._memory = replace(body, shared=(*body.shared, *own))
         self.frame = Frame(self._memory, self._threads) if cooperative else None
@@ -123,7 +128,7 @@ class _Scheduler:
             b.at("i8", "%frame", OWNED_AT, "%frames")
             self.frame.fixed(b, ())
             self.frame.resume(b, [(_AT_GRID, "%round"), (_GAVE_WAY, "%schedule")])
-        participation.open_block(b)
+        _open_masks(b)
         self._start()
         b.jump("%schedule")
         b.block("%schedule")
@@ -225,7 +230,7 @@ class _Scheduler:
         """All go on if they wait at barriers of the block that miss nobody. The block waits for the
         grid if all do that have not ended; if only some do, it can never go on."""
         b = self._b
-        waiting, missed = participation.look(b)
+        waiting, missed = _look(b)
         if self.frame:
             beyond = b.binary("sub", "i32", last, str(GRID_MARK))
             for_grid = b.compare("ult", "i32", beyond, str(WAVE_MARK - GRID_MARK))
@@ -243,6 +248,20 @@ class _Scheduler:
         ):
             goes_on = b.binary("and", "i1", goes_on, condition)
         b.branch(goes_on, "%round", "%finish")
+
+
+def _open_masks(b: Builder) -> None:
+    """The masks of a block: nobody waits at first and nobody has ended."""
+    b.store(_MASKS, "zeroinitializer", "%participation")
+
+
+def _look(b: Builder) -> tuple[str, str]:
+    """(the barriers at which threads of a block wait, those of them that miss a thread); from then
+    on nobody waits at any."""
+    waiting_at = b.at("i8", "%participation", WAITING_AT)
+    missing, waiting = b.load("i64", "%participation"), b.load("i64", waiting_at)
+    b.store("i64", "0", waiting_at)
+    return waiting, b.binary("and", "i64", missing, waiting)
 
 
 # ---- a wavefront --------------------------------------------------------------------------------

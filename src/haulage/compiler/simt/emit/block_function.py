@@ -119,10 +119,10 @@ def heap_bytes(body: Body, threads: int) -> int:
     return total if total > STACK_LIMIT else 0
 
 
-def heap_allocate(builder: Builder, align: str, nbytes: str, *, owned: bool, name: str = "") -> str:
+def heap_allocate(builder: Builder, align: str, nbytes: str, *, owned: bool) -> str:
     """Memory of the heap; `owned` as `HEAP_DECLARATIONS` says."""
     arguments = ("i64", align), ("i64", nbytes), ("i1", str(owned).lower())
-    return builder.call("ptr", "haulage_alloc", arguments, name)
+    return builder.call("ptr", "haulage_alloc", arguments)
 
 
 def heap_free(builder: Builder, address: str) -> None:

@@ -5,7 +5,7 @@ numbers and gives the largest of their faults, 0 for none. `launch` points to th
 grid's and the block's sizes (three 32-bit numbers each), the bytes of dynamic shared memory, and
 from byte 32 on to the kernel's arguments, packed as C would.
 
-Arrays that a kernel only adds to (`privatization.py`) are privatised here: a call copies an array
+Arrays that a kernel only adds to (`loops/atomics.py`) are privatised here: a call copies an array
 if that is small enough to stay in the caches of a core and has no more elements than there are
 threads to add to it, and if no other array that the kernel uses overlaps it.
 
@@ -30,8 +30,8 @@ from haulage.compiler.simt.emit.block_function import (
 from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.ir.writer import definition
+from haulage.compiler.simt.loops.atomics import SIZES, Array, Reduction
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
-from haulage.compiler.simt.loops.privatization import SIZES, Array, Reduction
 from haulage.compiler.simt.loops.scalar_promotion import Promotable
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN, Target
 

@@ -9,14 +9,13 @@ too: it runs only if the thread's state is its own number, and leaves the next o
 
 from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis.exits import fault_of, return_code
+from haulage.compiler.simt.analysis.exits import fault_of
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, RegionEnd, value_name
-from haulage.compiler.simt.loops.block_atomics import expanded
-from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
+from haulage.compiler.simt.loops.atomics import expanded
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.regions.ssa_updater import SSAUpdater
 
@@ -39,10 +38,9 @@ class ContextParameter:
 class RegionFunctions:
     """Writes the functions of all regions of one body."""
 
-    def __init__(self, body: Body, regions: Regions, ranges: IterationRanges) -> None:
+    def __init__(self, body: Body, regions: Regions) -> None:
         self.body = body
         self.regions = regions
-        self.ranges = ranges
         self.numbers = {region.entry: region.number for region in regions.regions}
         self.items = regions.analyses.items
         shared = [array.name for array in body.shared]
@@ -64,8 +62,8 @@ class RegionFunctions:
 
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
-        first = () if region.number else self.ranges.of_kernel
-        return (*first, *self.ranges.of_regions[region.number])
+        first = () if region.number else self.regions.kernel_guards
+        return (*first, *region.guards)
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""
@@ -197,7 +195,7 @@ class _Writer:
             self._leave(self._functions.numbers[end.target], "0")
             return
         assert end is not None
-        code = return_code(block)
+        code = block.returned
         if code is None:
             builder.add(end.renamed(names))
             return

@@ -222,6 +222,14 @@ class Block:
             return end.operands[0].text
         return None
 
+    @property
+    def returned(self) -> str | None:
+        """What its `ret` gives back; None if it has none."""
+        end = self.terminator
+        if isinstance(end, Instruction) and end.opcode == "ret":
+            return end.operands[0].text
+        return None
+
     def instructions(self) -> list[Instruction]:
         """Phis, body and terminator, in order."""
         end = self.terminator
@@ -305,6 +313,19 @@ class Function:
     def successors(self) -> dict[str, tuple[str, ...]]:
         """The control-flow graph: for each label those that control can go to."""
         return {label: block.successors for label, block in self.blocks.items()}
+
+    def within(self, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The part of the graph of some blocks, without what goes on behind the ends of regions."""
+        return {
+            label: () if isinstance(block.terminator, RegionEnd) else block.successors
+            for label in labels
+            for block in (self.blocks[label],)
+        }
+
+    def results(self, labels: Iterable[str]) -> set[str]:
+        """The values that some blocks make."""
+        items = chain.from_iterable(self.blocks[label].instructions() for label in labels)
+        return {item.result for item in items if item.result is not None}
 
     def copy(self) -> "Function":
         """A copy whose blocks can be changed."""

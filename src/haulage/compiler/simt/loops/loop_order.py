@@ -36,7 +36,7 @@ from haulage.compiler.simt.analysis.strides import (
 )
 from haulage.compiler.simt.analysis.uniformity import Uniformity, divergent_loops
 from haulage.compiler.simt.ir.model import Instruction
-from haulage.compiler.simt.regions.rematerialization import is_arithmetic
+from haulage.compiler.simt.regions.parallel_regions import is_arithmetic
 from haulage.forks import cached_property
 
 # Of the nests with a given innermost axis the one in which the next axes follow as they do in
@@ -337,7 +337,7 @@ class LoopOrders:
     def _used(self, loop: Loop) -> set[str]:
         """The varying values from outside of a loop that it computes with."""
         blocks = [self._blocks[label] for label in loop.labels]
-        made = {item.result for block in blocks for item in block.instructions()}
+        made = self._analyses.function.results(loop.labels)
         return {
             name
             for block in blocks

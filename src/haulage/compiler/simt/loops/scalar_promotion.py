@@ -17,7 +17,7 @@ from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
-from haulage.compiler.simt.loops.privatization import Array, arrays_of, places_of
+from haulage.compiler.simt.loops.atomics import Array, arrays_of, places_of
 
 
 @dataclass(frozen=True)

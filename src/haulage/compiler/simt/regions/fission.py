@@ -18,11 +18,9 @@ from haulage.compiler.simt.analysis.barriers import (
     place_of,
 )
 from haulage.compiler.simt.analysis.exits import early_exits, missed_ends
-from haulage.compiler.simt.analysis.guards import has_effect
+from haulage.compiler.simt.analysis.guards import has_effect, single_thread_blocks
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
-from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.analysis.warps import Warps
+from haulage.compiler.simt.analysis.uniformity import Uniformity, Warps
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.targets.cpu import BARRIER, GRID_BARRIER

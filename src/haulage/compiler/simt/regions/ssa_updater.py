@@ -14,7 +14,6 @@ from haulage.compiler.simt.ir.model import (
     Function,
     Instruction,
     Operand,
-    RegionEnd,
     value_name,
 )
 
@@ -35,15 +34,13 @@ class SSAUpdater:
         self._waiting: list[tuple[str, str]] = []
         if not begun:
             return
-        successors = {
-            label: () if isinstance(block.terminator, RegionEnd) else block.successors
-            for label, block in blocks.items()
-        }
+        function = Function((), dict(blocks))
+        successors = function.within(blocks)
         labels = control_flow.reverse_postorder(successors, start)
         successors = {label: successors[label] for label in labels}
         self._predecessors = control_flow.invert(successors)
         self._dominators = control_flow.Graph(successors, start).dominators
-        definitions = Function((), dict(blocks)).definitions()
+        definitions = function.definitions()
         self._made_in = {name: definitions[name][0] for name in begun}
         self._joins = self._find_joins()
         for label in labels:

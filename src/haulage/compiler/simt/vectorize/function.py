@@ -12,7 +12,6 @@ from math import prod
 from haulage.compiler.ends import code_of
 from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis import AXES
-from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.emit.block_function import private_stride
 from haulage.compiler.simt.emit.loop_nest import Index, Ranges
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
@@ -64,7 +63,7 @@ class VectorizedRegion:
         # The axes and their sizes, the fastest first.
         self.sizes = [(axis, block[AXES.index(axis)]) for axis in reversed(axes)]
         self.threads = prod(block)
-        self.is_clipped = bool(functions.ranges.of_kernel)
+        self.is_clipped = bool(functions.regions.kernel_guards)
         # What is recomputed comes first.
         steps = [step for step in region.steps if step.result not in region.loaded]
         begun = {*region.loaded, *(step.result for step in steps if step.result)}
@@ -263,7 +262,7 @@ class _Writer:
             for slot, value in self._of.stored[block.label]:
                 self._store_context(slot, value, mask)
         else:
-            code = return_code(block)
+            code = block.returned
             if code is None:
                 return
             self._keep_fault(code, mask)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
-from haulage.compiler.simt.analysis import AXES, control_flow
+from haulage.compiler.simt.analysis import AXES, control_flow, guards
 from haulage.compiler.simt.analysis.affine import index_forms
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
@@ -18,8 +18,7 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
-from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
-from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
+from haulage.compiler.simt.regions import fission, parallel_regions
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.builder import (
     BYTES,
@@ -59,12 +58,11 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Plan:
-    """The regions of a kernel, those of them that are vectorised, and the threads that regions run
-    for. `stays_scalar` is whether threads are faster one after the other, so that no loop should be
-    interchanged with that over them."""
+    """The regions of a kernel, and those of them that are vectorised. `stays_scalar` is whether
+    threads are faster one after the other, so that no loop should be interchanged with that over
+    them."""
 
     regions: Regions | None = None
-    ranges: IterationRanges | None = None
     vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
     stays_scalar: bool = False
 
@@ -148,36 +146,31 @@ class Vectorizer:
             return Plan()
         analyses = Analyses(function)
         ranges = analyses.get(ValueRanges)
-        guards = iteration_ranges.kernel_guards(function, present.varying, ranges)
         # Without guards as bounds where some lanes would have to test them.
-        for first in (guards, Guards()):
+        for first in (guards.of_kernel(function, present.varying, ranges), Guards()):
             staying = replace(present, exiting=present.exiting - first.labels)
             divided = parallel_regions.divide(
                 analyses, staying, self._own_memory, rematerializes=self._rematerializes
             )
             if first.guards and divided.masked:
                 continue
-            clipped = iteration_ranges.find(divided, present.varying, ranges, first.guards)
+            clipped = parallel_regions.with_guards(divided, present.varying, ranges, first.guards)
             # Lanes are masked by guards of their own region.
-            unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
-            possible = self._vectorize(divided, unclipped, wanted, strips)
+            unclipped = parallel_regions.without_own_guards(clipped, range(len(divided.regions)))
+            possible = self._vectorize(unclipped, wanted, strips)
             found = {number: each for number, each in possible.items() if is_profitable(each)}
             if not found:
                 return Plan(stays_scalar=bool(possible))
             if not first.guards or all(each.is_along_rows for each in found.values()):
-                return Plan(divided, iteration_ranges.without_own(clipped, found), found)
+                return Plan(parallel_regions.without_own_guards(clipped, found), found)
         return Plan()
 
     def _vectorize(
-        self,
-        divided: Regions,
-        ranges: IterationRanges,
-        wanted: Set[str],
-        strips: Collection[str],
+        self, divided: Regions, wanted: Set[str], strips: Collection[str]
     ) -> dict[int, VectorizedRegion]:
         """The regions that can be vectorised, of those with loops of which `wanted` has the
         header."""
-        functions = RegionFunctions(self._body, divided, ranges)
+        functions = RegionFunctions(self._body, divided)
         found: dict[int, VectorizedRegion] = {}
         for region in divided.regions:
             loops = _loops(divided.function, region)
@@ -246,13 +239,7 @@ def _is_narrow(item: Instruction) -> bool:
 
 def _loops(function: Function, region: Region) -> list[Loop]:
     """A region's own loops."""
-    ends = {
-        label: function.blocks[label].successors
-        for label in region.labels
-        if isinstance(function.blocks[label].terminator, Instruction)
-    }
-    successors = {label: ends.get(label, ()) for label in region.labels}
-    return control_flow.Graph(successors, region.entry).loops
+    return control_flow.Graph(function.within(region.labels), region.entry).loops
 
 
 def _looks_up_rows(analyses: Analyses, position: int) -> bool:

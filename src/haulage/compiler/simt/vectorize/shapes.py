@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import AffineForms
 from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import bits_of
 from haulage.compiler.simt.vectorize.builder import BYTES, has_vector_form
 from haulage.forks import cached_property
@@ -46,10 +46,7 @@ class LinearOrder:
     """
 
     def __init__(self, blocks: Mapping[str, Block], entry: str) -> None:
-        successors = {
-            label: () if isinstance(block.terminator, RegionEnd) else block.successors
-            for label, block in blocks.items()
-        }
+        successors = Function((), dict(blocks)).within(blocks)
         self.loops = control_flow.Graph(successors, entry).loops
         self._headed = {loop.header: loop for loop in self.loops}
         # Inner ones first.

@@ -11,7 +11,7 @@ from haulage.compiler.mathematics.definitions import has_branch, is_mathematics
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import FAST_MATH
-from haulage.compiler.simt.loops.block_atomics import expanded
+from haulage.compiler.simt.loops.atomics import expanded
 from haulage.compiler.simt.vectorize.builder import (
     BYTES,
     ZERO,

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.warps import Warps
+from haulage.compiler.simt.analysis.uniformity import Warps
 from haulage.compiler.simt.coroutines.cooperative_grid import Frame
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
@@ -29,9 +29,8 @@ from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunct
 from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
+from haulage.compiler.simt.loops.atomics import arrays_of
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
-from haulage.compiler.simt.loops.privatization import arrays_of
-from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.function import VectorizedRegion
 from haulage.compiler.simt.work_items.warp_collectives import Collective
@@ -42,8 +41,8 @@ from haulage.forks import cached_property
 class Schedule:
     """A kernel in regions, and how they are to run.
 
-    `ranges` are those of their loops over the threads of a `block` (x, y, z), which go along its
-    axes in an `order` (outermost first); `vector_bits` are those of the processor's vectors;
+    Their loops over the threads of a `block` (x, y, z) go along its axes in an `order` (outermost
+    first); `vector_bits` are those of the processor's vectors;
     `cooperative` kernels have a frame, as `cooperative_grid.py` says. `vectorized` are the regions
     that run on vectors. If `wide`, the function runs as many blocks as it is told. If there are
     `warps` each goes on by itself, and `collectives` are what happens in front of regions, by the
@@ -52,7 +51,6 @@ class Schedule:
 
     body: Body
     regions: Regions
-    ranges: IterationRanges
     block: tuple[int, int, int]
     order: str
     metadata: Metadata
@@ -80,7 +78,7 @@ class StateMachine(ABC):
         self.body, self.regions = schedule.body, schedule.regions
         self.metadata = schedule.metadata
         self.threads = threads
-        self.region_functions = RegionFunctions(self.body, self.regions, schedule.ranges)
+        self.region_functions = RegionFunctions(self.body, self.regions)
         self.frame = Frame(self.body, threads) if schedule.cooperative else None
         # Of a stride that is a parameter LLVM's vectoriser makes a loop for 1, and leaves others as
         # they are. So the extents of arrays are given as expressions, which change nothing: none is

@@ -13,7 +13,7 @@ from dataclasses import replace
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
 from haulage.compiler.simt.loops.loop_order import JAMMED, MOST_JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.builder import elementwise
@@ -38,14 +38,8 @@ def is_worth_it(body: Body, regions: Regions, region: Region) -> bool:
 
 def kept_loops(function: Function, region: Region) -> list[control_flow.Loop]:
     """The innermost of a region's loops that LLVM does not unroll."""
-    successors = {
-        label: ()
-        if isinstance(function.blocks[label].terminator, RegionEnd)
-        else function.blocks[label].successors
-        for label in region.labels
-    }
     found: list[control_flow.Loop] = []
-    for loop in control_flow.Graph(successors, region.entry).loops:
+    for loop in control_flow.Graph(function.within(region.labels), region.entry).loops:
         inner = any(each.labels < loop.labels for each in found)
         if not inner and induction.trip_count(function, loop) is None:
             found.append(loop)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis.barriers import place_of
 from haulage.compiler.simt.analysis.kernel import Storage
-from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.analysis.warps import LANE, is_uniform_collective
+from haulage.compiler.simt.analysis.uniformity import LANE, Uniformity, is_uniform_collective
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
 from haulage.targets.cpu_lanes import COLLECTIVES, MATCH_NAMES

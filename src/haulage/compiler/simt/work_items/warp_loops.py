@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.warps import LANE, LaneForms, Warps
+from haulage.compiler.simt.analysis.uniformity import LANE, LaneForms, Warps
 from haulage.compiler.simt.emit.loop_nest import Index, index_of, loop_nest
 from haulage.compiler.simt.emit.region_function import DONE
 from haulage.compiler.simt.ir.builder import Builder, Typed

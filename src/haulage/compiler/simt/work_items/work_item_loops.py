@@ -63,7 +63,6 @@ class WorkItemLoops(StateMachine):
         self.jammed: dict[int, Function | None] = dict.fromkeys(self._to_be_jammed(schedule))
         # The bytes of the widest elements that regions access.
         self.widest: dict[int, int] = {}
-        self.ranges = schedule.ranges
         super().__init__(schedule, prod(self.sizes))
         self.divided = {each.number: self._divisions(each) for each in self.regions.regions}
         self.vectorized = schedule.vectorized
@@ -146,9 +145,9 @@ class WorkItemLoops(StateMachine):
 
     @contextmanager
     def groups(self) -> Iterator[None]:
-        b, guards, anybody = self.b, self.ranges.of_kernel, ""
+        b, guards, anybody = self.b, self.regions.kernel_guards, ""
         if guards:
-            bounds = BoundsWriter(b, self.ranges.items, self.block_sizes, {})
+            bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, {})
             start = self.everyone
             self.everyone = bounds.ranges(guards, start, self.sizes)
             anybody = bounds.not_empty(self.everyone, start)
@@ -188,14 +187,14 @@ class WorkItemLoops(StateMachine):
 
     def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         b, k = self.b, region.number
-        bounds = BoundsWriter(b, self.ranges.items, self.block_sizes, loaded)
+        bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, loaded)
         if k in self.vectorized:
             run_strips(
                 b,
                 self.schedule.block,
                 self.axes,
                 self.vectorized[k].width,
-                self.everyone if self.ranges.of_kernel else None,
+                self.everyone if self.regions.kernel_guards else None,
                 lambda index, linear, lanes: self.call(
                     region,
                     index,
@@ -317,21 +316,21 @@ class WorkItemLoops(StateMachine):
     ) -> None:
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
-        own = self.ranges.of_regions[region.number]
+        own = region.guards
         x, y, z = (self.everyone[axis][0] for axis in AXES)
         if not own:
             if region.is_uniform and not self.regions.masked:
                 linear = linear_index(self.b, self.sizes, self.axes, (x, y, z))
                 self.call(region, (x, y, z), linear, self._told(region, given))
             else:
-                usual = whole(self.sizes) if self.ranges.of_kernel else None
+                usual = whole(self.sizes) if self.regions.kernel_guards else None
                 self._loop(region, self.everyone, self._told(region, given), loaded, usual)
             return
         b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
         inside = [replace(each, bounds=self._inside(each)) for each in own]
         usual = None
-        if self.ranges.of_kernel or inside != [*own]:
+        if self.regions.kernel_guards or inside != [*own]:
             known = [each for each in inside if each.bounds]
             usual = bounds.ranges(known, whole(self.sizes), self.sizes)
         some, nobody, after = map(b.name, ("some", "nobody", "after"))
@@ -369,13 +368,13 @@ class WorkItemLoops(StateMachine):
 
     def _inner_bounds(self, region: Region) -> list[Bound]:
         """The bounds of a region along the innermost axis."""
-        bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
+        bounds = [bound for each in region.guards for bound in each.bounds]
         return [bound for bound in bounds if bound.axis == self.inner]
 
     def _inside(self, guard: Guard) -> tuple[Bound, ...]:
         """The bounds of a guard that are about a thread's place in its block only, as in `t < d`.
         By others, which have parameters of the kernel, most blocks lie inside as a whole."""
-        items = self.ranges.items
+        items = self.regions.analyses.items
         return tuple(
             bound
             for bound in guard.bounds

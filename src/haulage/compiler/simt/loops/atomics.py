@@ -1,4 +1,11 @@
-"""Privatised reductions: arrays that a kernel only adds to.
+"""Atomic operations become plain ones: on memory that no other thread of the system sees, and, in
+arrays that a kernel only adds to, on a private copy (privatised reductions).
+
+One thread of the system runs all threads of a block, so a read-modify-write of the block's shared
+memory, or of a thread's own, is a load, an operation and a store. What is left of the instruction
+is that LLVM must not widen it: two threads of the block may mean the same element, and the loop
+over the threads says of its accesses that they are apart. So it stays an atomic instruction for the
+analyses, marked by a flag, and `expanded` makes plain ones of it where it is written.
 
 `atomic.add(h, k, v)`, its result unused, takes a lock of the bus each time, and cores that add to
 the same cache line wait for one another. If a kernel does nothing else with an array, nobody can
@@ -14,14 +21,25 @@ arrays of the kernel's arguments, which are compared with the copied one when th
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
+from haulage.compiler import llvm
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
+from haulage.compiler.simt.analysis.memory_dependence import (
+    ANYWHERE,
+    DERIVING,
+    UnderlyingObjects,
+    uses_of_address,
+)
+from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter, value_name
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.loops import block_atomics
-from haulage.targets.cpu import PAUSE
+from haulage.targets.cpu import PAUSE, host
+
+# Flags of an atomic instruction that is a few plain ones, and of one that adds to a private copy of
+# an array, if there is one.
+PLAIN, PRIVATIZED = "plain", "privatized"
 
 # Bytes of an element of each LLVM type that can be added to.
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8}
@@ -43,6 +61,65 @@ _MERGED: dict[str, tuple[str, str | None]] = {
 }
 # More arrays than this are not copied.
 _MOST = 4
+
+
+def mark_plain(analyses: Analyses, storage: frozenset[str]) -> bool:
+    """Mark the read-modify-writes of `storage`, names of the block's own memory, as plain ones;
+    whether there are any."""
+    objects, found = analyses.get(UnderlyingObjects), False
+    for block in analyses.function.blocks.values():
+        for place, item in enumerate(block.body):
+            if item.opcode in ("atomicrmw", "cmpxchg") and objects.at(item.operands[0]) <= storage:
+                block.body[place] = replace(item, flags=(*item.flags, PLAIN))
+                found = True
+    return found
+
+
+def copy_function(item: Instruction) -> str:
+    """The name of the function that an atomic operation on a privatised array calls."""
+    return f"haulage.privatized.{item.predicate}.{item.operands[1].type}"
+
+
+def expanded(item: Instruction) -> list[Instruction]:
+    """The instructions that are written for one; their results' names belong to its own."""
+    if PRIVATIZED in item.flags:
+        at, added, copy, data = item.operands
+        pointers = [("ptr", each.text) for each in (copy, data, at)]
+        arguments = [*pointers, (added.type, added.text)]
+        return [Builder.call("void", copy_function(item), arguments)]
+    return plain(item) if PLAIN in item.flags else [item]
+
+
+def plain(item: Instruction) -> list[Instruction]:
+    """A load, an operation and a store in the place of an atomic instruction."""
+    assert item.result is not None
+    places = [replace(each, text=f"%given.{n}") for n, each in enumerate(item.operands)]
+    alone = item.changed(result="%atomic", operands=tuple(places), flags=(), metadata=())
+    given = tuple(f"{each.type} {each.text}" for each in places)
+    steps, result = _lowered(alone.text, item.type, given)
+    names = {step.result: value_name(item.result, step.result[1:]) for step in steps if step.result}
+    names |= {f"%given.{n}": each.text for n, each in enumerate(item.operands)}
+    return [step.renamed({**names, result: item.result}) for step in steps]
+
+
+@cache
+def _lowered(text: str, kind: str, parameters: tuple[str, ...]) -> tuple[list[Instruction], str]:
+    """What LLVM makes of an atomic instruction of a type where there is one thread only, and the
+    name of its result there."""
+    function = f"define {kind} @plain({', '.join(parameters)}) {{\n{text}\nret {kind} %atomic\n}}"
+    module = llvm.parse(function)
+    llvm.run_passes(module, host(), "lower_atomic", "instruction_namer")
+    (block,) = reader.read(str(module), "plain").blocks.values()
+    assert isinstance(block.terminator, Instruction)
+    # Nobody can rely on the order in which threads add to a sum.
+    steps = [
+        step.changed(flags=("reassoc",)) if step.opcode in ("fadd", "fsub") else step
+        for step in block.body
+    ]
+    return steps, block.terminator.operands[0].text
+
+
+# ---- privatised reductions -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -72,7 +149,7 @@ class Reduction:
     others: tuple[Array, ...]
 
 
-def find(analyses: Analyses, storage: frozenset[str]) -> tuple[Reduction, ...]:
+def find_reductions(analyses: Analyses, storage: frozenset[str]) -> tuple[Reduction, ...]:
     """The arrays of a body that are only added to; `storage` are names of the block's own memory,
     and its threads'."""
     arrays = {array.data: array for array in arrays_of(analyses.function)}
@@ -153,21 +230,11 @@ def _added(analyses: Analyses, item: Instruction) -> tuple[str, str] | None:
 
 def _is_only_an_address(analyses: Analyses, data: str) -> bool:
     """Whether addresses made from `data` are used for nothing but atomic operations."""
-    made = {data}
-    waiting = [data]
-    while waiting:
-        for item in analyses.users.get(waiting.pop(), ()):
-            if item.opcode == "atomicrmw":
-                continue
-            if item.opcode not in ("getelementptr", "phi", "select", "freeze"):
-                return False
-            if item.result is not None and item.result not in made:
-                made.add(item.result)
-                waiting.append(item.result)
-    return True
+    uses = uses_of_address(analyses, data)
+    return all(item.opcode == "atomicrmw" or item.opcode in DERIVING for item, _ in uses)
 
 
-def mark(analyses: Analyses, reductions: tuple[Reduction, ...]) -> str:
+def mark_reductions(analyses: Analyses, reductions: tuple[Reduction, ...]) -> str:
     """Let the atomic operations of `reductions` add to private copies, if there are any.
 
     Gives the LLVM text of the functions that do so.
@@ -184,12 +251,12 @@ def mark(analyses: Analyses, reductions: tuple[Reduction, ...]) -> str:
             (data, *more) = objects.at(item.operands[0])
             if more or data not in copies:
                 continue
-            name = block_atomics.copy_function(item)
+            name = copy_function(item)
             written[name] = definition(_adding(name, item))
             block.body[index] = replace(
                 item,
                 result=None,
-                flags=(*item.flags, block_atomics.PRIVATIZED),
+                flags=(*item.flags, PRIVATIZED),
                 operands=(*item.operands, Operand("ptr", copies[data]), Operand("ptr", data)),
             )
     parameters = (Parameter("ptr noalias", copy) for copy in copies.values())
@@ -211,7 +278,7 @@ def _adding(name: str, item: Instruction) -> Function:
     address = b.at("i8", "%copy", b.binary("sub", "i64", place, data))
     added = item.changed(ordering="monotonic", metadata=(), flags=())
     value = Operand(kind, "%value")
-    b.extend(block_atomics.plain(added.changed(operands=(Operand("ptr", address), value))))
+    b.extend(plain(added.changed(operands=(Operand("ptr", address), value))))
     b.ret()
     b.block("%shared")
     b.add(added.changed(result="", operands=(Operand("ptr", "%place"), value)))
