@@ -8,7 +8,7 @@ In a kernel's body an exchange is one call of an unknown function, whose name sa
 
 for values of B bits, warps of L lanes, the number of the thread in its block, and a KIND of
 `SHUFFLES`; `meet` is `match` without a mask. Where the lanes of a warp come to it together this is
-worked out for all of them at once (`compiler/simt/work_items/warp_collectives.py`). For coroutines
+worked out for all of them at once (`compiler/simt/emit/warp_collectives.py`). For coroutines
 `definition` gives the function: a lane writes its value to its slot in a room of the block, waits
 for the others, reads theirs, and waits again before any of them may write anew. What tells who is
 there is a stamp of each lane: the place (never 0) of the exchange that it takes part in, and 0

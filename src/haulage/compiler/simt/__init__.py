@@ -2,6 +2,6 @@
 
 `pipeline` runs the passes that `passes` declares. A kernel's body is read into objects (`ir/`),
 split where its threads must wait for each other, and written again as a block function: each
-parallel region in loops over the threads (`work_items/`), or each thread as a coroutine where that
+parallel region in loops over the threads (`emit/`), or each thread as a coroutine where that
 cannot be done (`coroutines/`).
 """

@@ -9,7 +9,9 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity, Warps
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.emit import warp_collectives
 from haulage.compiler.simt.emit.loop_nest import looped_axes
+from haulage.compiler.simt.emit.warp_collectives import Collective
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops import loop_order
 from haulage.compiler.simt.loops.atomics import Reduction
@@ -17,8 +19,6 @@ from haulage.compiler.simt.loops.block_coalescing import WideBlock
 from haulage.compiler.simt.loops.loop_order import LoopOrders
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.compiler.simt.vectorize import plan
-from haulage.compiler.simt.work_items import warp_collectives
-from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.targets.base import Target
 
 # How threads are run; before it is decided, and where nobody asks for one of the others, "auto".

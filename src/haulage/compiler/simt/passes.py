@@ -28,7 +28,9 @@ from haulage.compiler.simt.compilation import (
     vector_bits,
 )
 from haulage.compiler.simt.coroutines import lowering
+from haulage.compiler.simt.emit import warp_collectives, work_item_loops
 from haulage.compiler.simt.emit.block_function import Metadata
+from haulage.compiler.simt.emit.state_machine import Schedule
 from haulage.compiler.simt.loops import (
     atomics,
     block_coalescing,
@@ -40,8 +42,6 @@ from haulage.compiler.simt.loops.block_coalescing import IndexUses
 from haulage.compiler.simt.loops.loop_order import LoopOrders
 from haulage.compiler.simt.regions import fission, parallel_regions
 from haulage.compiler.simt.vectorize import plan
-from haulage.compiler.simt.work_items import warp_collectives, work_item_loops
-from haulage.compiler.simt.work_items.state_machine import Schedule
 from haulage.targets.cpu import DYNAMIC_SHARED
 
 

@@ -8,12 +8,11 @@ from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis import kernel, locks, uniformity
 from haulage.compiler.simt.compilation import AUTO, COROUTINES, REGIONS, SCALAR, Block, Compilation
 from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
-from haulage.compiler.simt.emit import entry
+from haulage.compiler.simt.emit import entry, unroll_and_jam
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, heap_bytes
 from haulage.compiler.simt.ir import writer
 from haulage.compiler.simt.loops import loop_order, scalar_promotion
 from haulage.compiler.simt.regions import fission
-from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
 from haulage.targets.cpu_lanes import WARP_ROOM

@@ -8,8 +8,8 @@ import haulage
 from doubles.kernels import row_sums
 from haulage import cuda
 from haulage.compiler import llvm
+from haulage.compiler.simt.emit import unroll_and_jam
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.work_items import unroll_and_jam
 from nodevice.compiler.simt.llvm_models import model_of
 
 MATRIX = "void(float32[:,::1], float32[::1])"

@@ -3,10 +3,10 @@
 import pytest
 
 from haulage.compiler import llvm
+from haulage.compiler.simt.emit import warp_collectives
+from haulage.compiler.simt.emit.warp_collectives import Collective
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.work_items import warp_collectives
-from haulage.compiler.simt.work_items.warp_collectives import Collective
 
 SIZE = 32
 

@@ -12,9 +12,9 @@ from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Warps, warps_of
+from haulage.compiler.simt.emit import warp_collectives, warp_loops
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.work_items import warp_collectives, warp_loops
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 DECLARED = """

@@ -22,10 +22,10 @@ from haulage.compiler.simt.emit.loop_nest import (
     whole,
 )
 from haulage.compiler.simt.emit.region_function import RegionFunctions
+from haulage.compiler.simt.emit.state_machine import follow_leader
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import fission, parallel_regions
-from haulage.compiler.simt.work_items.state_machine import follow_leader
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
@@ -279,12 +279,12 @@ def test_the_leader_is_the_first_thread_that_has_not_left(states, expected):
     assert folded(builder) == expected
 
 
-def test_metadata_lets_llvm_widen_a_loop_or_not():
+def test_metadata_lets_llvm_widen_a_loop():
     metadata = Metadata("!3 = !{}")
     ((kind, node),) = metadata.thread_loop(16)
     assert kind == "llvm.loop"
     assert f"{node} = distinct !{{{node}, !5, !6}}" in metadata.text()
-    metadata.thread_loop(16, widened=False)
-    assert '!{!"llvm.loop.vectorize.width", i32 1}' in metadata.text()
+    metadata.thread_loop(16, masked=True)
+    assert '!{!"llvm.loop.vectorize.predicate.enable", i1 true}' in metadata.text()
     assert metadata.access() == (("llvm.access.group", "!4"),)
     assert Metadata("", parallel=False).access() == ()

@@ -1,5 +1,6 @@
-"""What the strategies share when they write a module.
+"""Writes the module: functions of parallel regions, work-item loops over threads, and the entry.
 
-In come parallel regions and the memory that a kernel names; out come the functions of regions, loop
-nests and their bounds, storage, and the entry of a launch.
+In come parallel regions and functions on vectors; out come the function of a block, which runs each
+region in loops over its threads or over warps, and the entry of a launch. What a block function
+needs whatever the strategy, its storage and its parameters, is here too.
 """

@@ -203,29 +203,18 @@ class Metadata:
         own = f"!{self._first + len(self._lines)}"
         return (("llvm.loop", self._add(f"distinct !{{{', '.join((own, *properties))}}}")),)
 
-    def _scalar(self) -> str:
-        return self._add('!{!"llvm.loop.vectorize.width", i32 1}')
-
     def access(self) -> MetadataPairs:
         """For a call whose accesses belong to the work-item loop around it."""
         return (("llvm.access.group", self._group),) if self.is_parallel else ()
 
-    def thread_loop(
-        self, trips: int, *, widened: bool = True, masked: bool = False
-    ) -> MetadataPairs:
-        """For a loop over `trips` threads, which LLVM may widen or not; `masked` if the last of
-        them are better masked than run one after the other."""
+    def thread_loop(self, trips: int, *, masked: bool = False) -> MetadataPairs:
+        """For a loop over `trips` threads; `masked` if the last of them are better masked than run
+        one after the other."""
         # A loop of 16 iterations would be unrolled whole before the vectoriser sees it.
         properties = [self._parallel, self._no_unroll] if trips > 1 else [self._parallel]
-        if not widened:
-            properties.append(self._scalar())
-        elif masked:
+        if masked:
             properties.append(self._add('!{!"llvm.loop.vectorize.predicate.enable", i1 true}'))
         return self._loop(*properties)
-
-    def loop_not_widened(self) -> MetadataPairs:
-        """For a loop that is left to one iteration after the other."""
-        return self._loop(self._scalar())
 
     def lane_loop(self, lanes: int) -> MetadataPairs:
         """For a loop over the lanes of a warp. Widened it has few iterations left, which are to be

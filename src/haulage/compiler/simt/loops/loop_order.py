@@ -1,7 +1,7 @@
 """In which order loops are nested, those over the threads of a block among them.
 
 Threads may run in any order between two barriers, so every order is right, and the choice is one of
-cost (`analysis/instruction_costs.py`): Allen and Kennedy, "Optimizing Compilers for Modern
+cost (`analysis/strides.py`): Allen and Kennedy, "Optimizing Compilers for Modern
 Architectures" (2001), chapter 9.
 
 The axes of a block: with `i, j = cuda.grid(2)` and `a[i, j]` threads that are neighbours along x
@@ -22,16 +22,27 @@ from math import inf, prod
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import AXES, control_flow, induction
-from haulage.compiler.simt.analysis import instruction_costs as costs
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import Loop
-from haulage.compiler.simt.analysis.instruction_costs import ThreadCosts
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import (
+    ACCESS_COST,
+    ARITHMETIC_COST,
+    ITERATIONS,
+    MATHEMATICS_COST,
+    VECTOR_BYTES,
+    WORD_BYTES,
     Stride,
+    ThreadCosts,
     by_iteration,
     by_thread,
+    cost_alone,
+    cost_in_turn,
+    cost_of_fetch,
+    cost_wide,
+    is_access,
+    latency_of,
     size_of_access,
 )
 from haulage.compiler.simt.analysis.uniformity import Uniformity, divergent_loops
@@ -60,7 +71,7 @@ MOST_JAMMED = 80
 _REGION = 0.3
 _STATE = 1.5
 # What a strip has of a row at most, in bytes: where a row is written, all of it had better be.
-_STRIP = 8 * costs.VECTOR
+_STRIP = 8 * VECTOR_BYTES
 # So much cheaper another order has to be than that of the program.
 _WORTH = 0.9
 
@@ -81,7 +92,7 @@ def axis_order(analyses: Analyses, sizes: tuple[int, int, int]) -> str:
     def cost(axis: str) -> float:
         position = AXES.index(axis)
         return sum(
-            costs.ITERATIONS ** min(sum(label in loop.labels for loop in analyses.loops), _DEEPEST)
+            ITERATIONS ** min(sum(label in loop.labels for loop in analyses.loops), _DEEPEST)
             * sum(threads.on_vectors(item, position, sizes[position]) for item in block.body)
             for label, block in analyses.function.blocks.items()
         )
@@ -200,13 +211,13 @@ class LoopOrders:
 
     def _kept(self, loop: Loop, repeated: list[_Repeated]) -> float:
         if self._has_wide_iterations(loop, repeated):
-            return sum(each.times * costs.wide(each.item, costs.VECTOR) for each in repeated)
+            return sum(each.times * cost_wide(each.item, VECTOR_BYTES) for each in repeated)
         exits, latency = loop.labels & self._flow.exiting, self._latency(loop)
         is_innermost = len(self._inner(loop)) == 1
         jams = self._may_jam and is_innermost and len(repeated) <= MOST_JAMMED
         if jams and not loop.labels & self._flow.divergent:
             latency /= JAMMED
-        cost = sum(each.times * costs.in_turn(each.item, each.step) for each in repeated)
+        cost = sum(each.times * cost_in_turn(each.item, each.step) for each in repeated)
         return max(cost, latency) + self._outside / (_FEW if exits else self._trips(loop))
 
     def _has_wide_iterations(self, loop: Loop, repeated: list[_Repeated]) -> bool:
@@ -238,10 +249,10 @@ class LoopOrders:
         known, position, threads = self._analyses.items, self._position, self._threads
         used = [known[name] for name in self._used(loop) if name in known]
         kept = sum(not is_arithmetic(item) for item in used)
-        context = costs.ACCESS * (2 * self._carried(loop) + kept)
+        context = ACCESS_COST * (2 * self._carried(loop) + kept)
         common = [each for each in repeated if not self._varies(each.item)]
         own = [each for each in repeated if self._varies(each.item)]
-        cost = _REGION + sum(each.times * costs.alone(each.item) for each in common) / threads
+        cost = _REGION + sum(each.times * cost_alone(each.item) for each in common) / threads
         in_turn = sum(each.times * self._costs.in_turn(each.item, position) for each in own)
         in_turn += context
         if loop.labels & self._flow.exiting:
@@ -251,7 +262,7 @@ class LoopOrders:
         on_vectors = sum(
             each.times * self._costs.on_vectors(each.item, position, threads) for each in own
         )
-        on_vectors += 2 * context / min(threads, costs.VECTOR // costs.WORD)
+        on_vectors += 2 * context / min(threads, VECTOR_BYTES // WORD_BYTES)
         return cost + min(in_turn, on_vectors)
 
     def _in_strips(self, repeated: list[_Repeated]) -> float:
@@ -259,11 +270,11 @@ class LoopOrders:
         for each in repeated:
             item, threads = each.item, self._threads
             if not self._varies(item) or (item.opcode == "load" and not each.moves):
-                cost += each.times * costs.wide(item, threads)
+                cost += each.times * cost_wide(item, threads)
                 continue
             on_vectors = self._costs.on_vectors(item, self._position, threads, by_llvm=False)
             if item.opcode == "store" and threads * (size_of_access(item) or 0) > _STRIP:
-                on_vectors += costs.fetch(item, each.step)
+                on_vectors += cost_of_fetch(item, each.step)
             cost += each.times * on_vectors
         return cost
 
@@ -310,7 +321,7 @@ class LoopOrders:
             for item in self._blocks[label].instructions():
                 before = [ready[name] for name in item.uses if name in ready]
                 if item.result is not None and item.result not in ready and before:
-                    ready[item.result] = max(before) + costs.latency(item)
+                    ready[item.result] = max(before) + latency_of(item)
         carried = (
             ready.get(value, 0.0)
             for phi in phis
@@ -328,7 +339,7 @@ class LoopOrders:
 
     def _trips(self, loop: Loop) -> int:
         count = induction.trip_count(self._analyses.function, loop)
-        return costs.ITERATIONS if count is None else count + 1
+        return ITERATIONS if count is None else count + 1
 
     def _carried(self, loop: Loop) -> int:
         """How many values of each thread a loop carries."""
@@ -365,7 +376,7 @@ class LoopOrders:
                     folded.add(item.result)
                 elif item.opcode not in ("getelementptr", "sext", "zext", "trunc"):
                     calls = is_mathematics(item.callee)
-                    sizes[label] += costs.MATHEMATICS / costs.ARITHMETIC if calls else 1
+                    sizes[label] += MATHEMATICS_COST / ARITHMETIC_COST if calls else 1
         found: set[str] = set()
         for loop in loops:
             count = induction.trip_count(function, loop)
@@ -379,7 +390,7 @@ class LoopOrders:
 
 def _is_consecutive(each: _Repeated) -> bool:
     """Whether an instruction accesses one element after the other, or none, or always one."""
-    return not costs.is_access(each.item) or each.step in (0, size_of_access(each.item))
+    return not is_access(each.item) or each.step in (0, size_of_access(each.item))
 
 
 def splits_around(
@@ -418,7 +429,7 @@ def splits_around(
     if all(
         strides.of(item.address)[position] in (0, size_of_access(item))
         for item in items
-        if costs.is_access(item)
+        if is_access(item)
     ):
         return {}
     # In the order of the blocks, so that the same kernel is always split alike.

@@ -26,6 +26,7 @@ from haulage.compiler.simt.emit.block_function import (
 )
 from haulage.compiler.simt.emit.loop_nest import Index
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
+from haulage.compiler.simt.emit.warp_collectives import Collective
 from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
@@ -33,7 +34,6 @@ from haulage.compiler.simt.loops.atomics import arrays_of
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.function import VectorizedRegion
-from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.forks import cached_property
 
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import LANE, LaneForms, Warps
+from haulage.compiler.simt.emit import warp_collectives
 from haulage.compiler.simt.emit.loop_nest import Index, index_of, loop_nest
 from haulage.compiler.simt.emit.region_function import DONE
+from haulage.compiler.simt.emit.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region
-from haulage.compiler.simt.work_items import warp_collectives
-from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 
 
 class WarpLoops(StateMachine):

@@ -14,8 +14,8 @@ from math import prod
 
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.guards import Bound, Guard
-from haulage.compiler.simt.analysis.instruction_costs import WORD, is_access
-from haulage.compiler.simt.analysis.strides import size_of_access
+from haulage.compiler.simt.analysis.strides import WORD_BYTES, is_access, size_of_access
+from haulage.compiler.simt.emit import quotient_runs, unroll_and_jam
 from haulage.compiler.simt.emit.block_function import clear
 from haulage.compiler.simt.emit.loop_nest import (
     COUNT,
@@ -30,15 +30,14 @@ from haulage.compiler.simt.emit.loop_nest import (
     whole,
 )
 from haulage.compiler.simt.emit.region_function import DONE
+from haulage.compiler.simt.emit.state_machine import Schedule, StateMachine
+from haulage.compiler.simt.emit.warp_loops import WarpLoops
 from haulage.compiler.simt.ir.builder import Typed
 from haulage.compiler.simt.ir.model import Function, value_name
 from haulage.compiler.simt.loops.block_coalescing import WIDTH
 from haulage.compiler.simt.loops.loop_order import JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.function import declarations, run_strips
-from haulage.compiler.simt.work_items import quotient_runs, unroll_and_jam
-from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
-from haulage.compiler.simt.work_items.warp_loops import WarpLoops
 
 # The most vectors of a short loop.
 MOST_VECTORS = 4
@@ -116,7 +115,7 @@ class WorkItemLoops(StateMachine):
                 continue
             made.append(self.region_functions.function(region))
             sizes = map(size_of_access, filter(is_access, made[-1].instructions()))
-            self.widest[k] = max(filter(None, sizes), default=WORD)
+            self.widest[k] = max(filter(None, sizes), default=WORD_BYTES)
             if k in self.jammed:
                 self.jammed[k] = unroll_and_jam.jammed(made[-1], self.axes[-1])
             if found := self.divided[k]:
@@ -293,14 +292,11 @@ class WorkItemLoops(StateMachine):
         """The same, in one nest of loops."""
         metadata, jammed = self.metadata, self.jammed.get(region.number)
         bounds = self._inner_bounds(region)
-        # For one index along the innermost axis the next threads are those of another row.
-        column = jammed is None and any(bound.equation for bound in bounds)
-        widened = jammed is not None or not column
         # Vectors may not divide a number of threads that is known, as in `if t < 63`.
         masked = any(not (each.form.terms or each.form.products) for each in bounds)
-        inner = metadata.thread_loop(self.sizes[self.inner], widened=widened, masked=masked)
-        others = [metadata.loop_not_widened() if column else () for _ in self.axes[1:]]
-        with loop_nest(self.b, self.sizes, self.axes, ranges, [*others, inner]) as nest:
+        inner = metadata.thread_loop(self.sizes[self.inner], masked=masked)
+        notes = [() for _ in self.axes[1:]]
+        with loop_nest(self.b, self.sizes, self.axes, ranges, [*notes, inner]) as nest:
             if jammed is not None:
                 self._call_several(region, nest, given, jammed)
             else:
