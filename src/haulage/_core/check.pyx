@@ -6,7 +6,7 @@ from libc.stdlib cimport calloc, free
 
 cdef extern from "check_native.h" nogil:
     const int HAULAGE_RACE, HAULAGE_UNWRITTEN, HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
-    const int HAULAGE_ABSENT_LANE, HAULAGE_WIDE_WARP, HAULAGE_KIND_AT
+    const int HAULAGE_ABSENT_LANE, HAULAGE_MISSED_BARRIER, HAULAGE_WIDE_WARP, HAULAGE_KIND_AT
     const int HAULAGE_FROM_NONE, HAULAGE_FROM_LANE, HAULAGE_FROM_XOR, HAULAGE_FROM_UP
     const int HAULAGE_FROM_DOWN
     const int HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
@@ -48,6 +48,7 @@ cdef extern from "check_native.h" nogil:
     void haulage_check_swapped(void *, int64_t, int64_t, int64_t)
     void haulage_check_barrier(void *, int64_t)
     void haulage_check_passed(void *)
+    void haulage_check_ended(void *, int, int)
     void haulage_check_grid_passed(void *)
     void haulage_check_warp(void *, int64_t, int64_t)
     void haulage_check_warp_passed(void *)
@@ -60,7 +61,7 @@ cdef extern from "check_native.h" nogil:
 
 RACE, UNWRITTEN = HAULAGE_RACE, HAULAGE_UNWRITTEN
 ANOTHER_BARRIER, NOT_IN_MASK = HAULAGE_ANOTHER_BARRIER, HAULAGE_NOT_IN_MASK
-ABSENT_LANE = HAULAGE_ABSENT_LANE
+ABSENT_LANE, MISSED_BARRIER = HAULAGE_ABSENT_LANE, HAULAGE_MISSED_BARRIER
 # Of exchanges of lanes: whether warps have 64, where the kind is, and the kinds.
 WIDE_WARP, KIND_AT, FROM_NONE = HAULAGE_WIDE_WARP, HAULAGE_KIND_AT, HAULAGE_FROM_NONE
 FROM = {
@@ -90,6 +91,7 @@ FOR_KERNELS = {
     "haulage_check_swapped": <uintptr_t>&haulage_check_swapped,
     "haulage_check_barrier": <uintptr_t>&haulage_check_barrier,
     "haulage_check_passed": <uintptr_t>&haulage_check_passed,
+    "haulage_check_ended": <uintptr_t>&haulage_check_ended,
     "haulage_check_grid_passed": <uintptr_t>&haulage_check_grid_passed,
     "haulage_check_warp": <uintptr_t>&haulage_check_warp,
     "haulage_check_warp_passed": <uintptr_t>&haulage_check_warp_passed,

@@ -84,8 +84,9 @@ typedef struct meeting meeting;
 typedef struct {
     block *of;
     uint16_t number, clock, base;
-    /* Barriers passed, of the block and of the grid. */
-    uint32_t barriers, grids;
+    /* Barriers passed, of the block and of the grid, and the last one come to. */
+    uint32_t barriers, grids, came_to;
+    bool left;
     fenced of_grid, of_block; /* the last fence for the grid, and one for the block behind it */
     meeting *met;
     const map *operates_on;

@@ -19,6 +19,7 @@ enum {
     HAULAGE_ANOTHER_BARRIER = 2,
     HAULAGE_NOT_IN_MASK = 3,
     HAULAGE_ABSENT_LANE = 4,
+    HAULAGE_MISSED_BARRIER = 5,
 };
 
 /* How an access is given to the calls: the number of its site, its bytes, which of the ranges it is
@@ -108,6 +109,9 @@ void haulage_check_operated(void *thread);
 void haulage_check_swapped(void *thread, int64_t took, int64_t expected, int64_t desired);
 void haulage_check_barrier(void *thread, int64_t site);
 void haulage_check_passed(void *thread);
+/* The thread ends with a code; `left` is that of a `return` amid the kernel, behind which no barrier
+   misses it. */
+void haulage_check_ended(void *thread, int32_t code, int32_t left);
 void haulage_check_grid_passed(void *thread);
 void haulage_check_warp(void *thread, int64_t lanes, int64_t site);
 void haulage_check_warp_passed(void *thread);

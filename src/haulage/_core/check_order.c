@@ -537,6 +537,7 @@ void haulage_check_barrier(void *given, int64_t site)
     } else if (site_of(of->first[next]) != (uint32_t)site)
         found(HAULAGE_ANOTHER_BARRIER, now, (uint32_t)site, 0, of->first[next], false);
     of->came[next]++;
+    now->came_to = now->barriers + 1;
     learn_all(&of->learnt[next], &now->learnt);
 }
 
@@ -550,10 +551,17 @@ void haulage_check_passed(void *given)
     if (of->passed != now->barriers) {
         of->passed = now->barriers;
         /* Those that did not come have ended, before the barrier was complete. */
-        if (of->came[next] < launch.threads)
-            for (uint32_t i = 0; i < launch.threads; i++)
-                if (of->most[next] < of->threads[i].clock)
-                    of->most[next] = of->threads[i].clock;
+        if (of->came[next] < launch.threads) {
+            bool missed = false;
+            for (uint32_t i = 0; i < launch.threads; i++) {
+                const thread *other = &of->threads[i];
+                missed = missed || (!other->left && other->came_to != of->passed);
+                if (of->most[next] < other->clock)
+                    of->most[next] = other->clock;
+            }
+            if (missed)
+                found(HAULAGE_MISSED_BARRIER, now, site_of(of->first[next]), 0, 0, false);
+        }
     }
     now->base = of->most[next];
     now->clock = now->base;
@@ -566,6 +574,13 @@ void haulage_check_passed(void *given)
         if (of->lanes)
             memset(of->lanes, 0, launch.threads * sizeof *of->lanes);
     }
+}
+
+void haulage_check_ended(void *given, int32_t code, int32_t left)
+{
+    thread *now = given;
+    if (launch.on)
+        now->left = code == left;
 }
 
 void haulage_check_grid_passed(void *given)

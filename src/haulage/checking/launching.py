@@ -336,6 +336,10 @@ class CheckedLaunch:
             message = "threads of a block wait at different barriers at one time"
             first = self._access(other, other_block, other_thread)
             self._findings.add(Finding(BARRIER, message, access, first, count=count))
+        elif kind == check.MISSED_BARRIER:
+            message = "some threads of the block went round this barrier, and ended"
+            if "barrier" in self._checks:
+                self._findings.add(Finding(BARRIER, message, access, count=count))
         elif kind == check.ABSENT_LANE:
             message = "a lane takes the value of one that is not there, or that its mask leaves out"
             self._findings.add(Finding(BARRIER, message, access, count=count))

@@ -6,17 +6,16 @@ import sys
 
 import pytest
 
-from support.checked import graphs, races, scopes
+from support.checked import graphs, races, samples, scopes, verifier
 from support.checked.marks import check
 
 WAYS = ("regions", "coroutines")
 
 # What a process prints of each case.
 _PROGRAM = """
-import sys
-from support.checked import races
+from support.checked import races, scopes
 from support.checked.marks import found_in
-for case in races.cases():
+for case in [*races.cases(), *scopes.orders()]:
     print(case, sorted(found_in(case)))
 """
 
@@ -41,6 +40,16 @@ def test_programs_with_fences_and_locks(case):
     check(case)
 
 
+@pytest.mark.parametrize("case", verifier.cases(), ids=str)
+def test_what_gpuverify_is_tested_with(case):
+    check(case)
+
+
+@pytest.mark.parametrize("case", samples.cases(), ids=str)
+def test_samples_of_compute_sanitizer(case):
+    check(case)
+
+
 def test_findings_do_not_depend_on_the_threads_of_the_system(pytestconfig):
     """Kernels whose blocks run at the same time, and those whose blocks do not."""
     path = os.pathsep.join([str(pytestconfig.rootpath / "tests"), str(pytestconfig.rootpath)])
@@ -55,4 +64,4 @@ def test_findings_do_not_depend_on_the_threads_of_the_system(pytestconfig):
         for number in ("1", "3")
     ]
     assert told[0] == told[1]
-    assert len(told[0].splitlines()) == len(races.cases())
+    assert len(told[0].splitlines()) == len(races.cases()) + len(scopes.orders())

@@ -19,31 +19,35 @@ _MARK = re.compile(r"# (maybe )?(race|bounds|barrier|uninitialized)(?:: (.*))?$"
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, a function that launches it once, and the mistakes that are planted in it."""
+    """A kernel, a function that launches it once, the mistakes that are planted in it, functions
+    that it calls, whose marks count as well, and the checks that are made."""
 
     name: str
     kernel: object
     launch: Callable[[], object] = field(repr=False)
     planted: frozenset = frozenset()
+    calls: tuple = ()
+    checks: tuple = ("race", "barrier", "bounds")
 
     def __str__(self):
         return self.name
 
 
-def expected(kernel, planted=(), *, maybe=False):
-    """(kind, line) of all that is to be found in a kernel, or of what may be found besides."""
-    lines, first = inspect.getsourcelines(kernel.py_func)
+def expected(case, *, maybe=False):
+    """(kind, line) of all that is to be found of a case, or of what may be found besides."""
     found = set()
-    for number, line in enumerate(lines, first):
-        for mark in _MARK.finditer(line.rstrip()):
-            perhaps, kind, where = mark.groups()
-            words = {word.strip() for word in (where or "").split(",")}
-            if bool(perhaps) == maybe and (where is None or words & set(planted)):
-                found.add((kind, number))
+    for function in (case.kernel, *case.calls):
+        lines, first = inspect.getsourcelines(function.py_func)
+        for number, line in enumerate(lines, first):
+            for mark in _MARK.finditer(line.rstrip()):
+                perhaps, kind, where = mark.groups()
+                words = {word.strip() for word in (where or "").split(",")}
+                if bool(perhaps) == maybe and (where is None or words & case.planted):
+                    found.add((kind, number))
     return found
 
 
-def findings(work, checks=("race", "barrier", "bounds")):
+def findings(work, checks=Case.checks):
     """What is found of what `work()` does and launches."""
     session = Session(checks)
     session.begin()
@@ -63,12 +67,11 @@ def lines_of(found):
 
 def found_in(case):
     """(kind, line) of all that is found of a case."""
-    return lines_of(findings(case.launch))
+    return lines_of(findings(case.launch, case.checks))
 
 
 def check(case):
     """Assert that all is found in a case that is to be, and nothing else."""
     found = found_in(case)
-    wanted = expected(case.kernel, case.planted)
-    perhaps = expected(case.kernel, case.planted, maybe=True)
+    wanted, perhaps = expected(case), expected(case, maybe=True)
     assert wanted <= found <= wanted | perhaps

@@ -12,6 +12,8 @@ READ, WRITE, ATOMIC = "haulage_check_read", "haulage_check_write", "haulage_chec
 # Where a shared array is, and what stands behind a test of a local one: neither is an access of
 # memory that other threads can see.
 ARRAY, UNWRITTEN = "haulage_check_array", "haulage_check_unwritten"
+# Where a thread ends.
+ENDED = "haulage_check_ended"
 ACCESSES = (READ, WRITE, ATOMIC)
 FENCE = "haulage_check_fence"
 

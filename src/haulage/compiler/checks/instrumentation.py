@@ -18,6 +18,8 @@ from haulage.compiler.checks.local_arrays import COPY, FILL, LocalArrays
 from haulage.compiler.checks.names import NAMES
 from haulage.compiler.checks.sites import Layout, Site
 from haulage.compiler.definitions import definition_start
+from haulage.compiler.ends import LEFT, code_of
+from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.ir import reader, writer
 from haulage.compiler.simt.ir.builder import Builder
@@ -47,6 +49,7 @@ _DECLARED = {
     "haulage_check_swapped": ("void", "ptr captures(none), i64, i64, i64"),
     "haulage_check_barrier": ("void", "ptr captures(none), i64"),
     "haulage_check_passed": ("void", "ptr captures(none)"),
+    "haulage_check_ended": ("void", "ptr captures(none), i32, i32"),
     "haulage_check_grid_passed": ("void", "ptr captures(none)"),
     "haulage_check_warp": ("void", "ptr captures(none), i64, i64"),
     "haulage_check_warp_passed": ("void", "ptr captures(none)"),
@@ -148,6 +151,9 @@ class _Instrumentation:
         self._roots: dict[str, frozenset[str]] = {}
         self._accesses = bool(self.checks & {"race", "init"})
         self._fences = any(map(_is_fence, self.function.instructions()))
+        self._waits = "barrier" in self.checks and any(
+            item.callee in (BARRIER, GRID_BARRIER) for item in self.function.instructions()
+        )
         # Of each array's first byte, as far as one note tells of it.
         self._layouts = {
             item.operands[0].text: _layout_of(item)
@@ -214,6 +220,9 @@ class _Instrumentation:
         for item in block.body:
             before, after = self._calls(item)
             body += [*before, item, *after]
+        code = return_code(block)
+        if code is not None and self._waits:
+            body += self._ended(code)
         block.body = body
 
     def _calls(self, item: Instruction) -> tuple[list[Instruction], list[Instruction]]:
@@ -254,6 +263,13 @@ class _Instrumentation:
             made += cast or []
             given.append(("i64", bits))
         return [*made, self._call("swapped", *given)]
+
+    def _ended(self, code: str) -> list[Instruction]:
+        """The call in front of a `ret`, where a thread may have left by a `return` before."""
+        left = str(code_of(LEFT))
+        if code != left and not code.startswith("%"):
+            return []
+        return [self._call("ended", ("i32", code), ("i32", left))]
 
     def _exchange(
         self, item: Instruction, name: str

@@ -13,6 +13,7 @@ from haulage.compiler.checks.calls import (
     ARRAY,
     ATOMIC,
     CHECKS,
+    ENDED,
     FENCE,
     READ,
     THREAD,
@@ -31,7 +32,7 @@ from haulage.targets.base import Target
 from haulage.targets.cpu_ir import SHARED_ADDRESS
 
 # What tells of no access of memory that others can see, and of no barrier.
-_OTHERS = (THREAD, ARRAY, UNWRITTEN)
+_OTHERS = (THREAD, ARRAY, UNWRITTEN, ENDED)
 # For so many launches with different numbers the kernel is simplified with these.
 _MOST_SIMPLIFIED = 8
 _SHARED_BYTES = re.compile(r"(?m)^(@[\w.]+) = external thread_local [^\n\[]*\[(\d+) x i8\]")
