@@ -19,7 +19,6 @@ from haulage.compiler.checks.names import NAMES
 from haulage.compiler.checks.sites import Layout, Site
 from haulage.compiler.definitions import definition_start
 from haulage.compiler.ends import LEFT, code_of
-from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.ir import reader, writer
 from haulage.compiler.simt.ir.builder import Builder
@@ -220,9 +219,9 @@ class _Instrumentation:
         for item in block.body:
             before, after = self._calls(item)
             body += [*before, item, *after]
-        code = return_code(block)
-        if code is not None and self._waits:
-            body += self._ended(code)
+        end = block.terminator
+        if self._waits and isinstance(end, Instruction) and end.opcode == "ret":
+            body += self._ended(end.operands[0].text)
         block.body = body
 
     def _calls(self, item: Instruction) -> tuple[list[Instruction], list[Instruction]]:
