@@ -103,6 +103,97 @@ def test_what_a_launch_is_given_decides():
     assert found(around, 2, 32, np.zeros(128), 100) == []
 
 
+def test_what_is_added_for_some_threads():
+    @cuda.jit
+    def by_index(out):
+        i = cuda.grid(1)
+        out[i + (4 if i < 4 else 0)] = i
+
+    @cuda.jit
+    def by_flag(out, flags):
+        i = cuda.grid(1)
+        out[i + (4 if flags[i] else 0)] = i
+
+    assert found(by_index, 1, 32, np.zeros(64)) == ["race"]
+    assert found(by_flag, 1, 32, np.zeros(64), np.arange(32) < 4) == ["race"]
+
+
+def test_negative_indices():
+    @cuda.jit
+    def next_one(x, out, n):
+        i = cuda.grid(1)
+        x[i] = 1
+        if i < n - 1:
+            out[i] = x[i + 1 - n]  # the same as x[i + 1]
+
+    @cuda.jit
+    def other_half(x, n):
+        i = cuda.grid(1)
+        x[i - n] = 1
+
+    assert found(next_one, 1, 10, np.zeros(10), np.zeros(10), 10) == ["race"]
+    assert found(other_half, 1, 20, np.zeros(20), 10) == []
+    assert found(other_half, 1, 20, np.zeros(10), 10) == ["race"]
+
+
+def test_small_integers_without_a_sign():
+    @cuda.jit("void(float64[:], uint8, int64)")
+    def two_places(x, first, second):
+        i = cuda.threadIdx.x
+        x[first + 100 + i] = 1
+        x[second + i] = 2
+
+    assert found(two_places, 1, 8, np.zeros(400), 200, 301) == ["race"]
+    assert found(two_places, 1, 8, np.zeros(400), 200, 300) == []
+
+
+def test_indices_that_wrap():
+    @cuda.jit("void(float64[:], int32)")
+    def by_a_product(x, far):
+        i = cuda.threadIdx.x
+        x[np.int32(np.int32(i) * far) & 7] = 1
+
+    @cuda.jit("void(float64[:], uint64)")
+    def by_a_sum(x, far):
+        i = np.uint64(cuda.threadIdx.x)
+        x[i * far] = 1
+
+    assert found(by_a_product, 1, 8, np.zeros(8), 1 << 30) == ["race"]
+    assert found(by_a_product, 1, 8, np.zeros(8), 1) == []
+    assert found(by_a_sum, 1, 4, np.zeros(8), 1 << 63) == ["race"]
+    assert found(by_a_sum, 1, 4, np.zeros(8), 1) == []
+
+
+def test_an_unsigned_comparison_tells_blocks_apart():
+    @cuda.jit("void(float64[:], int64)")
+    def some(x, first):
+        i = np.uint64(cuda.blockIdx.x - first)
+        if i < np.uint64(3):
+            x[0] = 1
+        else:
+            x[cuda.blockIdx.x] = 1
+
+    assert found(some, 8, 1, np.zeros(8), 6) == ["race"]
+    assert found(some, 8, 1, np.zeros(8), 8) == []
+
+
+def test_a_loop_that_is_left_before_its_last_write():
+    @cuda.jit
+    def left(out, n):
+        tile = cuda.shared.array(33, np.float64)
+        i = cuda.threadIdx.x
+        if i == 0:
+            for k in range(33):
+                if k == n:
+                    break
+                tile[k] = k
+        cuda.syncthreads()
+        out[i] = tile[i + 1]
+
+    assert found(left, 1, 32, np.zeros(32), 32) == ["uninitialized"]
+    assert found(left, 1, 32, np.zeros(32), 33) == []
+
+
 def test_pieces_of_several_elements():
     @cuda.jit
     def pieces(out, length):
@@ -269,22 +360,44 @@ def test_blocks_that_differ_by_what_they_read():
 def _random_kernel(rng):
     """A kernel whose indices are random sums of products, with its sizes; perhaps with races."""
     terms = rng.choice(
-        ["t", "b", "k", "t * 2", "t * 8", "b * 8", "b * 16", "k * 8", "k * 64", "t // 2", "t % 4"],
+        [
+            *("t", "b", "k", "t * 2", "t * 8", "b * 8", "b * 16", "k * 8", "k * 64"),
+            *("t // 2", "t % 4", "(8 if t > 2 else 0)", "(0 if k == b else 16)"),
+        ],
         rng.integers(1, 4),
         replace=False,
     )
     index = " + ".join(terms)
-    other = index if rng.random() < 0.6 else f"{index} + {rng.integers(1, 70)}"
-    guard = rng.choice(["True", "t < 5", "b > 0", "t + b < 9", "k < 2"])
-    body = f"out[{index}] = " + ("1" if rng.random() < 0.5 else f"out[{other}] + 1")
+    more = rng.integers(1, 70)
+    # The third is the second one as a negative index.
+    others = [index, f"{index} + {more}", f"{index} + {more} - 1000"]
+    other = rng.choice(others, p=[0.5, 0.25, 0.25])
+    guards = ["True", "t < 5", "b > 0", "t + b < 9", "k < 2", "(t ^ k) < 6", "t - k > 2"]
+    guard, guard_again = rng.choice(guards, 2)
+    loop = rng.choice(
+        ["for k in range(n):", "for k in range(1, 2 * n, 2):", "for k in range(n - 1, -1, -1):"]
+    )
+    array = rng.choice(["out", "tile"])
+    body = rng.choice(
+        [
+            f"{array}[{index}] = 1",
+            f"{array}[{index}] = {array}[{other}] + 1",
+            f"{array}[{index}] = 1\n        SYNC\n        if {guard_again}:\n"
+            f"            out[600 + b * 16 + t] = {array}[{other}]\n        SYNC",
+        ],
+        p=[0.2, 0.3, 0.5],
+    )
+    while "SYNC" in body:
+        body = body.replace("SYNC", "cuda.syncthreads()" if rng.random() < 0.8 else "pass", 1)
     source = (
-        "def kernel(out, loops):\n"
+        "def kernel(out, n):\n"
         "    t, b = cuda.threadIdx.x, cuda.blockIdx.x\n"
-        "    for k in range(loops):\n"
+        "    tile = cuda.shared.array(1000, np.float64)\n"
+        f"    {loop}\n"
         f"        if {guard}:\n"
         f"            {body}\n"
     )
-    space = {"cuda": cuda}
+    space = {"cuda": cuda, "np": np}
     exec(source, space)
     return cuda.jit(space["kernel"]), source
 

@@ -66,17 +66,21 @@ def _of_loops_before(analyses: Analyses, loop: Loop, outside: State) -> dict[str
             other = analyses.innermost_loop(label)
             is_over = other is not None and loop.header not in other.labels
             if other is not None and is_over and analyses.dominates(other.header, loop.header):
-                made = states(analyses, other, outside) if _exits(analyses, other) == 1 else []
+                made = states(analyses, other, outside) if len(exits(analyses, other)) == 1 else []
                 found |= made[-1] if made else {}
             waiting += [each for each in item.uses if each not in found]
     return found
 
 
-def _exits(analyses: Analyses, loop: Loop) -> int:
-    """How many ways lead out of a loop, but for those to a fault."""
+def exits(analyses: Analyses, loop: Loop) -> list[str]:
+    """The blocks that ways out of a loop lead from, but for those to a fault."""
     stops = analyses.get(stopping)
-    targets = [target for label in loop.labels for target in analyses.successors[label]]
-    return sum(target not in loop.labels and target not in stops for target in targets)
+    return [
+        label
+        for label in loop.labels
+        for target in analyses.successors[label]
+        if target not in loop.labels and target not in stops
+    ]
 
 
 def _is_left(analyses: Analyses, loop: Loop, known: State) -> bool:

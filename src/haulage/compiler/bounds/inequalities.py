@@ -84,17 +84,23 @@ class Inequalities:
         wrapping = () if form.exact else tuple(self._unless_wrapped(operand))
         return Value(Form(form.monomials), wrapping)
 
-    def _unless_wrapped(self, operand: Operand, depth: int = 0) -> Iterator[Form]:
-        """What is not below 0 if no operation wraps that a form is the sum of."""
+    def _unless_wrapped(
+        self, operand: Operand, depth: int = 0, *, unsigned: bool = False
+    ) -> Iterator[Form]:
+        """What is not below 0 if no operation wraps that a form is the sum of; `unsigned`: the form
+        is to be the number without a sign."""
         form, item = self._forms.of(operand), self.analyses.items.get(operand.text)
+        # Then it is the sum of numbers without a sign.
+        adds = unsigned and item is not None and "nuw" in item.flags and not form.exact
+        if unsigned and not adds:
+            yield Form(form.monomials)
         if form.exact or item is None or depth > _MOST_DEPTH:
             return
-        inside = [each for each in item.operands if bits_of(each.type)]
-        for each in inside:
-            yield from self._unless_wrapped(each, depth + 1)
-        if item.opcode == "zext":
-            yield Form(self._forms.of(item.operands[0]).monomials)
-        elif "nsw" not in item.flags and item.opcode != "sext":
+        adds = adds or item.opcode == "zext"
+        for each in item.operands:
+            if bits_of(each.type) or each.type == "ptr":
+                yield from self._unless_wrapped(each, depth + 1, unsigned=adds)
+        if not adds and "nsw" not in item.flags and item.opcode not in ("sext", "getelementptr"):
             least, greatest = whole(bits_of(item.type) or 0)
             yield Form(form.plus(number(-least)).monomials)
             yield number(greatest).plus(Form(form.monomials), -1)

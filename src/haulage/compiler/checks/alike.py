@@ -16,7 +16,7 @@ import numpy as np
 from haulage.compiler.checks.private import OF_BLOCK, Launch, Sum
 from haulage.compiler.simt.analysis.exits import stopping
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.ir.model import Block, Instruction
+from haulage.compiler.simt.ir.model import Block, Instruction, Operand
 from haulage.targets.cpu_ir import SHARED_ADDRESS
 
 # More blocks than these are not gone through, nor more sorts of them told apart.
@@ -128,11 +128,13 @@ class Alike:
         z, y, x = np.indices(grid[::-1], np.int64)
         indices = dict(zip(OF_BLOCK, (x.ravel(), y.ravel(), z.ravel()), strict=True))
         for each in self.conditions:
-            found = launch.difference(each)
-            if found is None:
-                return None
-            difference, high = found
-            signs.append(_signs(difference, high, indices, each.predicate[-2:]))
+            label, _ = self._analyses.definitions[each.result or ""]
+            for left, right, order in _compared(each):
+                found = launch.difference(left, right, label)
+                if found is None:
+                    return None
+                difference, high = found
+                signs.append(_signs(difference, high, indices, order))
         if not signs:
             return ((0, 0, 0),)
         _, first = np.unique(np.stack(signs, axis=1), axis=0, return_index=True)
@@ -142,6 +144,16 @@ class Alike:
         return tuple(
             (int(n) % width, int(n) // width % height, int(n) // (width * height)) for n in first
         )
+
+
+def _compared(item: Instruction) -> Iterator[tuple[Operand, Operand, str]]:
+    """The comparisons as signed numbers that decide how one comes out: that of unsigned ones
+    depends on which are below 0, too."""
+    left, right = item.operands
+    yield left, right, item.predicate[-2:]
+    if item.predicate[0] == "u" and "samesign" not in item.flags:
+        for each in (left, right):
+            yield each, Operand(each.type, "0"), "lt"
 
 
 def _signs(

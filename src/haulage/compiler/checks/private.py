@@ -13,23 +13,28 @@ Parametrically Sized Arrays", ICS 2015); here it is decided with the numbers of 
 does not prove is checked as the kernel runs.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from haulage.compiler.bounds.enumerated import evaluated, states
-from haulage.compiler.bounds.inequalities import Inequalities, is_iteration, operand_of
+from haulage.compiler.bounds.inequalities import Inequalities, Value, is_iteration, operand_of
 from haulage.compiler.simt.analysis import AXES
-from haulage.compiler.simt.analysis.affine import AffineForms, Form, Symbol, symbol
+from haulage.compiler.simt.analysis.affine import Form, Symbol, symbol
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir.model import Instruction, Operand, value_name
+from haulage.compiler.simt.ir.model import Operand, value_name
+from haulage.compiler.simt.ir.types import bits_of
 
 _MOST_ROUNDS = 4
 _MOST_NUMBERS = 1 << 20
 _MOST_ACCESSES = 64
+# By what one of two values is chosen: how the first one then compares with the second.
+_CHOICES = {"llvm.smin": "slt", "llvm.smax": "sgt", "llvm.umin": "ult", "llvm.umax": "ugt"}
+_ORDERS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 OF_THREAD = tuple(f"%threadIdx.{axis}" for axis in AXES)
 OF_BLOCK = tuple(f"%blockIdx.{axis}" for axis in AXES)
 
@@ -48,6 +53,14 @@ class Sum:
         fixed = {n for n in self.factors if n in limits and limits[n][0] == limits[n][1]}
         constant = self.constant + sum(int(self.factors[n] * limits[n][0]) for n in fixed)
         return Sum(constant, {n: f for n, f in self.factors.items() if n not in fixed})
+
+    def minus(self, other: "Sum") -> "Sum":
+        """What it is more than another one."""
+        factors = dict(self.factors)
+        for name, factor in other.factors.items():
+            factors[name] = factors.get(name, 0) - factor
+        constant = self.constant - other.constant
+        return Sum(constant, {name: factor for name, factor in factors.items() if factor})
 
 
 @dataclass(frozen=True)
@@ -68,31 +81,39 @@ class Access:
     label: str
 
 
+@dataclass(frozen=True)
+class Known:
+    """A value as a form in iterations, which it is if all of `unless_wrapped` are not below 0 and
+    none of the counters of loops `counters` wraps."""
+
+    form: Form
+    unless_wrapped: tuple["Known", ...] = ()
+    counters: frozenset[Symbol] = frozenset()
+
+
 class Forms:
     """The forms of a kernel's values in indices, iterations and what a launch knows."""
 
     def __init__(self, inequalities: Inequalities) -> None:
         self.inequalities, self.analyses = inequalities, inequalities.analyses
-        ranges = self.analyses.get(ValueRanges)
-        self._forms = AffineForms(self.analyses.items, ranges=ranges, wraparound=False)
-        self._of: dict[str, Form] = {}
-        self._at: dict[str, list[Form]] = {}
-        self._repeated: dict[str, list[Form]] = {}
+        self._of: dict[str, Known] = {}
+        self._at: dict[str, list[Known]] = {}
+        self._repeated: dict[str, list[Known]] = {}
         self._states: dict[str, list[dict[str, int]]] = {}
 
-    def of(self, operand: Operand) -> Form:
+    def of(self, operand: Operand) -> Known:
         """The form of a value, with iterations in place of the counters of loops."""
         if operand.text not in self._of:
-            self._of[operand.text] = self._counted(self._forms.of(operand))
+            self._of[operand.text] = self._counted_value(self.inequalities.value(operand))
         return self._of[operand.text]
 
-    def at(self, label: str) -> list[Form]:
+    def at(self, label: str) -> list[Known]:
         """What is not below 0 in a block."""
         if label not in self._at:
             self._at[label] = [self._counted(form) for form in self.inequalities.at(label)]
         return self._at[label]
 
-    def repeated(self, count: Symbol) -> list[Form]:
+    def repeated(self, count: Symbol) -> list[Known]:
         """What is not below 0 at the end of an iteration, if another one follows."""
         if count.value not in self._repeated:
             found = self.inequalities.repeated(self.inequalities.loop_of(count))
@@ -100,22 +121,39 @@ class Forms:
         return self._repeated[count.value]
 
     def trips(self, count: Symbol) -> int | None:
-        """How many iterations a loop has, if it is the same few for all threads."""
+        """How many iterations a loop has at most, if these are few and the same for all threads."""
         return len(self._states_of(self.inequalities.loop_of(count))) or None
+
+    def counters(self) -> Iterator[tuple[Symbol, str, tuple[Known, ...]]]:
+        """The counters of loops that may wrap: each with its loop's header, and with what is not
+        below 0 as long as it has not done so."""
+        for loop in self.analyses.loops:
+            for phi in self.analyses.function.blocks[loop.header].phis:
+                each = Symbol(phi.result or "", phi.type)
+                counted = self.inequalities.counted(each)
+                if counted is not None and counted.value.unless_wrapped:
+                    yield each, loop.header, self._counted_value(counted.value).unless_wrapped
 
     def _states_of(self, loop: Loop) -> list[dict[str, int]]:
         if loop.header not in self._states:
             self._states[loop.header] = states(self.analyses, loop, {})
         return self._states[loop.header]
 
-    def _counted(self, form: Form) -> Form:
+    def _counted_value(self, value: Value) -> Known:
+        known = self._counted(value.form)
+        unless = tuple(self._counted(each) for each in value.unless_wrapped)
+        return Known(known.form, unless, known.counters)
+
+    def _counted(self, form: Form) -> Known:
+        counters = set[Symbol]()
         for _ in range(_MOST_ROUNDS):
             known = {each: self._count(each) for each in form.symbols}
             counted = {each: found for each, found in known.items() if found is not None}
             if not counted:
                 break
+            counters |= counted.keys()
             form = Form(form.replaced(counted).monomials)
-        return form
+        return Known(form, (), frozenset(counters))
 
     def _count(self, each: Symbol) -> Form | None:
         """What a loop's counter is in an iteration."""
@@ -164,12 +202,31 @@ class Launch:
         self._digits: dict[str, Digit] = {}
         self._numbers: dict[str, int | None] = {}
         self._at: dict[str, tuple[list[Sum], Limits]] = {}
+        self._wrapping = frozenset[Symbol]()
+        self._find_wrapping()
+
+    def _find_wrapping(self) -> None:
+        """Find the counters of loops that may wrap. That none does is what the limits of iterations
+        are drawn from: the first that did would do so within them."""
+        while True:
+            found = {
+                each
+                for each, header, unless in self._forms.counters()
+                if each not in self._wrapping
+                and not all(self._is_nonnegative(known, header) for known in unless)
+            }
+            if not found:
+                return
+            self._wrapping |= found
+            for of_these in (self._at, self._counts, self._digits):
+                of_these.clear()
 
     # ---- numbers --------------------------------------------------------------------------------
 
-    def offset(self, pointer: Operand, base: str) -> Sum | None:
-        """What is added to the address `base` to make another one; None if that is not known."""
-        found = self._sum(self._forms.of(pointer))
+    def offset(self, pointer: Operand, base: str, label: str) -> Sum | None:
+        """What is added to the address `base` to make another one that is used in a block; None if
+        that is not known."""
+        found = self._value(pointer, label)
         if found is None or found.factors.get(base) != 1:
             return None
         others = {name: factor for name, factor in found.factors.items() if name != base}
@@ -179,10 +236,22 @@ class Launch:
         """Whether something is an index, an iteration, or a digit."""
         return name in self._ends or name in self._counts or name in self._digits
 
-    def _sum(self, form: Form) -> Sum | None:
+    def _value(self, operand: Operand, label: str | None) -> Sum | None:
+        """What an operand is in a block, or wherever it is made; None: that is not known, or it may
+        wrap."""
+        known = self._forms.of(operand)
+        found = self._sum(known, label)
+        for each in known.unless_wrapped if found is not None else ():
+            if label is None or not self._is_nonnegative(each, label):
+                return None
+        return found
+
+    def _sum(self, known: Known, label: str | None) -> Sum | None:
         """A form with the launch's numbers; None if there are products of what is none."""
+        if known.counters & self._wrapping:
+            return None
         constant, factors = 0, dict[str, int]()
-        for monomial, times in form.monomials.items():
+        for monomial, times in known.form.monomials.items():
             left = []
             for each in monomial:
                 number = self._number(each)
@@ -192,10 +261,18 @@ class Launch:
                     times *= number
             if len(left) > 1:
                 return None
-            if not left:
+            chosen = self._chosen(left[0], label) if left and times and label else None
+            if chosen is not None:
+                value = self._value(chosen, label)
+                if value is None:
+                    return None
+                constant += times * value.constant
+                for name, factor in value.factors.items():
+                    factors[name] = factors.get(name, 0) + times * factor
+            elif not left:
                 constant += times
             elif times:
-                name, scale = self._digit(left[0]) or (left[0].value, 1)
+                name, scale = self._digit(left[0], label) or (left[0].value, 1)
                 times *= scale
                 if is_iteration(left[0]):
                     self._counts[name] = left[0]
@@ -209,7 +286,47 @@ class Launch:
             self._numbers[each.value] = evaluated(self._analyses, operand_of(each), self._values)
         return self._numbers[each.value]
 
-    def _digit(self, each: Symbol) -> tuple[str, int] | None:
+    def _chosen(self, each: Symbol, label: str) -> Operand | None:
+        """Which of two values a symbol is in a block, if it is one of them and always the same: as
+        what Numba adds to an index if it is below 0."""
+        item = self._analyses.items.get(each.value)
+        if item is None or bits_of(item.type) in (None, 1):
+            return None
+        if item.opcode == "select":
+            made = self._analyses.items.get(item.operands[0].text)
+            if made is None or made.opcode != "icmp":
+                return None
+            test, values = made.predicate, item.operands[1:]
+            unsigned = test[0] == "u" and "samesign" not in made.flags
+            left, right = made.operands
+        else:
+            test = _CHOICES.get((item.callee or "").rpartition(".")[0], "")
+            if not test:
+                return None
+            left, right = values = item.operands[:2]
+            unsigned = test[0] == "u"
+        holds = self._holds(test[-2:], left, right, label, unsigned=unsigned)
+        return None if holds is None else values[0 if holds else 1]
+
+    def _holds(
+        self, order: str, left: Operand, right: Operand, label: str, *, unsigned: bool
+    ) -> bool | None:
+        """How a comparison comes out for all threads that come to a block; None: that is not known,
+        or not alike for all."""
+        one, other = self._value(left, label), self._value(right, label)
+        if one is None or other is None:
+            return None
+        if unsigned and min(self._range(each, label)[0] for each in (one, other)) < 0:
+            return None
+        low, high = self._range(one.minus(other), label)
+        if order in ("eq", "ne"):
+            if low <= 0 <= high and low < high:
+                return None
+            return (low == high == 0) == (order == "eq")
+        outcomes = {_ORDERS[order](end, 0) for end in (low, high)}
+        return outcomes.pop() if len(outcomes) == 1 else None
+
+    def _digit(self, each: Symbol, label: str | None) -> tuple[str, int] | None:
         """The name of the digit that a quotient or a remainder is, and how often it is that."""
         item = self._analyses.items.get(each.value)
         if item is None or item.opcode not in _DIVISIONS or len(item.operands) != 2:
@@ -218,7 +335,7 @@ class Launch:
         if number is None or (number < 0 and item.opcode != "and"):
             return None
         low, high, scale = _DIVISIONS[item.opcode](number)
-        whole = self._sum(self._forms.of(item.operands[0])) if low else None
+        whole = self._value(item.operands[0], label) if low else None
         if whole is None or not whole.factors or not all(map(self._is_named, whole.factors)):
             return None
         # Indices and iterations are not below 0.
@@ -241,18 +358,15 @@ class Launch:
         self._digits[made] = digit
         return made, scale
 
-    def difference(self, comparison: Instruction) -> "tuple[Sum, dict[str, float]] | None":
-        """What the left side of a comparison is more than the right one, as a sum of indices and
-        iterations, and the greatest that these are; None if it is no such sum. None of them is
-        below 0."""
-        left, right = (self._sum(self._forms.of(each)) for each in comparison.operands)
-        if left is None or right is None:
+    def difference(
+        self, left: Operand, right: Operand, label: str
+    ) -> tuple[Sum, dict[str, float]] | None:
+        """What a value is more than another one in a block, as a sum of indices and iterations, and
+        the greatest that these are; None if it is no such sum. None of them is below 0."""
+        one, other = self._value(left, label), self._value(right, label)
+        if one is None or other is None:
             return None
-        factors = dict(left.factors)
-        for name, factor in right.factors.items():
-            factors[name] = factors.get(name, 0) - factor
-        whole = Sum(left.constant - right.constant, {n: f for n, f in factors.items() if f})
-        label, _ = self._analyses.definitions[comparison.result or ""]
+        whole = one.minus(other)
         limits = self._known_at(label)[1]
         ends: dict[str, float] = dict(self._ends)
         ends |= {name: limits[name][1] for name in whole.factors if name in self._counts}
@@ -267,7 +381,7 @@ class Launch:
             label not in self._at
             or not (self._counts.keys() | self._digits.keys()) <= self._at[label][1].keys()
         ):
-            found = [self._sum(form) for form in self._forms.at(label)]
+            found = [self._sum(known, None) for known in self._forms.at(label)]
             known = [each for each in found if each is not None]
             limits: Limits = {name: (0, end) for name, end in self._ends.items()}
             for _ in range(_MOST_ROUNDS):
@@ -293,12 +407,27 @@ class Launch:
         trips = self._forms.trips(count)
         if trips is not None:
             limits[name] = limits[name][0], min(limits[name][1], trips - 1)
+        loop = self._forms.inequalities.loop_of(count)
         for form in self._forms.repeated(count):
-            found = self._sum(form)
+            found = self._sum(form, None)
             if found is not None and found.factors.get(name, 0) < 0:
                 # It held in the iteration before, if there was one.
                 before = Sum(found.constant - found.factors[name], found.factors)
-                _limit(limits, before, only=name, least=0)
+                then = {
+                    other: ends if other == name or self._lasts(other, loop) else (0, inf)
+                    for other, ends in limits.items()
+                }
+                _limit(then, before, only=name, least=0)
+                limits[name] = then[name]
+
+    def _lasts(self, name: str, loop: Loop) -> bool:
+        """Whether something is one number in all iterations of a loop."""
+        if name in self._digits:
+            return all(self._lasts(each, loop) for each in self._digits[name].whole.factors)
+        if name not in self._counts:
+            return name in self._ends
+        other = self._forms.inequalities.loop_of(self._counts[name])
+        return other.header != loop.header and loop.header in other.labels
 
     def trips(self, name: str) -> tuple[Loop, int] | None:
         """The loop whose iterations something counts, and how many these are, if that is known."""
@@ -328,12 +457,19 @@ class Launch:
     def extent(self, access: Access) -> tuple[float, float]:
         """What is added to the array's address for the first byte that some thread accesses, at
         least, and for the byte behind the last one, at most."""
-        known, limits = self._known_at(access.label)
-        offset = access.offset.at(limits)
-        below = {name: -factor for name, factor in offset.factors.items()}
-        least = offset.constant - _most(below, known, limits)
-        most = offset.constant + _most(offset.factors, known, limits)
+        least, most = self._range(access.offset, access.label)
         return least, most + access.nbytes
+
+    def _range(self, whole: Sum, label: str) -> "_Ends":
+        """Between which numbers a sum is in a block."""
+        known, limits = self._known_at(label)
+        here = whole.at(limits)
+        low, high = _ends(here.factors, known, limits)
+        return here.constant + low, here.constant + high
+
+    def _is_nonnegative(self, known: Known, label: str) -> bool:
+        found = self._sum(known, label)
+        return found is not None and self._range(found, label)[0] >= 0
 
     # ---- the proof ------------------------------------------------------------------------------
 
@@ -421,6 +557,7 @@ class _Here:
         self.offset = access.offset.at(limits)
         self._added: dict[str, int] = {}
         self._more: dict[int, int] = {}
+        self._constant = 0
         self.low: float = 0
         self.high: float = 0
 
@@ -434,8 +571,8 @@ class _Here:
         the access; None if that is as large as the radix."""
         whole, rest = divmod(self.offset.constant, radix)
         factors = self.offset.factors
-        high = self._ends({n: f for n, f in factors.items() if f % radix == 0})
-        low = self._ends({n: f for n, f in factors.items() if f % radix})
+        high = _ends({n: f for n, f in factors.items() if f % radix == 0}, self._known, self.limits)
+        low = _ends({n: f for n, f in factors.items() if f % radix}, self._known, self.limits)
         if radix == 1:
             return (high[0] + whole, high[1] + whole + self._nbytes - 1), (0, 0)
         rests = rest + low[0], rest + low[1] + self._nbytes - 1
@@ -443,22 +580,18 @@ class _Here:
             return None
         return (whole + high[0] / radix, whole + high[1] / radix), rests
 
-    def _ends(self, factors: Mapping[str, int]) -> _Ends:
-        return (
-            -_most({n: -f for n, f in factors.items()}, self._known, self.limits),
-            _most(factors, self._known, self.limits),
-        )
-
     def begin(self, loops: Sequence[int]) -> None:
         """Begin with the constant, without what iterations may add as well."""
         rest = self.offset.constant
         for radix in loops:
             self._more[radix], rest = divmod(rest, radix)
+        self._constant = rest
         self.low, self.high = rest, rest + self._nbytes - 1
 
     def add(self, radix: int) -> None:
         """Add the digits with a radix."""
         more = self._more.get(radix, 0) * radix
+        self._constant += more
         low, high = self.low + more, self.high + more
         for name, factor in self.offset.factors.items():
             if abs(factor) == radix:
@@ -466,7 +599,7 @@ class _Here:
                 low, high = low + min(ends), high + max(ends)
                 self._added[name] = factor
         most = _most(self._added, self._known, self.limits)
-        self.low, self.high = low, min(high, most + self.offset.constant + self._nbytes - 1)
+        self.low, self.high = low, min(high, most + self._constant + self._nbytes - 1)
 
 
 def _most(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> float:
@@ -484,6 +617,12 @@ def _most(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> f
         [f * end if end else 0 for end in limits.get(name, (-inf, inf))] for name, f in left.items()
     ]
     return most + sum(map(max, ends))
+
+
+def _ends(factors: Mapping[str, int], known: Sequence[Sum], limits: Limits) -> _Ends:
+    """Between which numbers a sum is, as conditions say of some of its parts together."""
+    below = {name: -factor for name, factor in factors.items()}
+    return -_most(below, known, limits), _most(factors, known, limits)
 
 
 def _masked(number: int) -> tuple[int, float, int]:

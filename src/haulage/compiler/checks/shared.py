@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from haulage.compiler.bounds.enumerated import exits
 from haulage.compiler.checks.calls import ATOMIC, READ, WRITE, Call
 from haulage.compiler.checks.private import OF_THREAD, Access, Launch, Sum, are_private
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
@@ -70,7 +71,8 @@ class Prover:
         found: set[Call] = set()
         for array in self._arrays:
             offsets = {
-                call: self._launch.offset(call.item.operands[1], array.base) for call in array.calls
+                call: self._launch.offset(call.item.operands[1], array.base, call.label)
+                for call in array.calls
             }
             safe = self._without_races(array, offsets, every) if races else set(array.calls)
             reads = {call for call in array.calls if call.item.callee != WRITE}
@@ -139,10 +141,14 @@ class Prover:
         latches = [
             label for label in self._analyses.predecessors[loop.header] if label in loop.labels
         ]
-        always = all(
-            self._analyses.dominates(call.label, latch) for call in writes for latch in latches
-        )
-        return trips if always else None
+        ends = exits(self._analyses, loop)
+        if len(ends) != 1 or not self._come_before(writes, latches):
+            return None
+        return trips if self._come_before(writes, ends) else trips - 1
+
+    def _come_before(self, writes: Sequence[Call], labels: Sequence[str]) -> bool:
+        """Whether each of some writes is in front of the ends of all of some blocks."""
+        return all(self._analyses.dominates(call.label, each) for call in writes for each in labels)
 
     def _all_pass(self, writes: Sequence[Call], read: Call) -> bool:
         """Whether no thread comes to a call, or to its end, without one of some writes before."""

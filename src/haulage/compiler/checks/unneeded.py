@@ -222,7 +222,7 @@ class Unneeded:
         launch = Launch(known.forms, values, grid, self._block)
         found = []
         for call in known.by_range.get(number, ()):
-            offset = launch.offset(call.item.operands[1], known.bases[number])
+            offset = launch.offset(call.item.operands[1], known.bases[number], call.label)
             if offset is None:
                 return None
             found.append(launch.extent(Access(offset, call.nbytes, call.label)))
@@ -234,7 +234,7 @@ class Unneeded:
         """Whether no two threads access a common byte, if one of them writes it."""
         accesses = []
         for call in calls:
-            offset = launch.offset(call.item.operands[1], base)
+            offset = launch.offset(call.item.operands[1], base, call.label)
             if offset is None:
                 return False
             accesses.append((Access(offset, call.nbytes, call.label), call.item.callee != READ))
