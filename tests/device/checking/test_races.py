@@ -47,6 +47,19 @@ def test_a_race_names_both_threads_and_the_element(way):
     assert race.message == "two writes of x by threads of one block, and nothing orders them"
 
 
+def test_an_array_keeps_its_name_beside_conditional_expressions(way):
+    @cuda.jit
+    def some(out):
+        tile = cuda.shared.array(8, np.float64)
+        t = cuda.threadIdx.x
+        tile[4 if t > 2 else 0] = t
+        cuda.syncthreads()
+        out[t] = tile[4 if t > 2 else 0]
+
+    (race,) = findings(lambda: some[1, 8](np.zeros(8)), RACE)
+    assert race.array == "tile"
+
+
 @pytest.mark.parametrize(("before", "same"), [(7, True), (3, True)])
 def test_writes_of_one_value_are_told_as_such(way, before, same):
     (race,) = findings(lambda: write_one[4, 8](np.full(1, before), 7), RACE)
