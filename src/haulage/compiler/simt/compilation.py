@@ -102,10 +102,15 @@ class Compilation:
         return self.private | {room.name for room in self.body.shared}
 
     @property
+    def body_of_regions(self) -> Body:
+        """The body with the memory of its collectives."""
+        storage = warp_collectives.storage(self.collectives.values())
+        return replace(self.body, shared=(*self.body.shared, *storage))
+
+    @property
     def memory_of_regions(self) -> frozenset[str]:
         """Names of the memory that every region has at hand."""
-        storage = warp_collectives.storage(self.collectives.values())
-        return self.own_memory | {room.name for room in storage}
+        return self.private | {room.name for room in self.body_of_regions.shared}
 
     @property
     def has_ranges(self) -> bool:

@@ -25,12 +25,9 @@ from haulage.compiler.simt.compilation import (
     REGIONS,
     SCALAR,
     Compilation,
-    vector_bits,
 )
 from haulage.compiler.simt.coroutines import lowering
 from haulage.compiler.simt.emit import warp_collectives, work_item_loops
-from haulage.compiler.simt.emit.block_function import Metadata
-from haulage.compiler.simt.emit.state_machine import Schedule
 from haulage.compiler.simt.loops import (
     atomics,
     block_coalescing,
@@ -250,25 +247,7 @@ def _write_work_item_loops(state: Compilation) -> None:
         state.wide = block_coalescing.wide_block(axis, state.block)
     if state.wide is not None:
         state.order = state.coalesced_order
-    metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
-    storage = warp_collectives.storage(state.collectives.values())
-    text = work_item_loops.write(
-        Schedule(
-            replace(state.body, shared=(*state.body.shared, *storage)),
-            state.regions,
-            state.block,
-            state.order,
-            metadata,
-            vector_bits(state.target),
-            state.cooperative,
-            state.vectors.vectorized,
-            state.wide,
-            state.lanes,
-            state.collectives,
-            state.off,
-        )
-    )
-    state.parts.append(f"{text}\n\n{metadata.text()}")
+    state.parts.append(work_item_loops.write(state))
 
 
 def _lower_to_coroutines(state: Compilation) -> None:

@@ -12,10 +12,8 @@ context arrays and in those of any other of them.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 
-from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.uniformity import Warps
+from haulage.compiler.simt.compilation import SCALAR, Compilation
 from haulage.compiler.simt.coroutines.cooperative_grid import Frame
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
@@ -26,41 +24,13 @@ from haulage.compiler.simt.emit.block_function import (
 )
 from haulage.compiler.simt.emit.loop_nest import Index
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
-from haulage.compiler.simt.emit.warp_collectives import Collective
 from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.atomics import arrays_of
-from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
-from haulage.compiler.simt.regions.parallel_regions import Region, Regions
-from haulage.compiler.simt.vectorize.function import VectorizedRegion
+from haulage.compiler.simt.loops.block_coalescing import WIDTH
+from haulage.compiler.simt.regions.parallel_regions import Region
 from haulage.forks import cached_property
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A kernel in regions, and how they are to run.
-
-    Their loops over the threads of a `block` (x, y, z) go along its axes in an `order` (outermost
-    first); `vector_bits` are those of the processor's vectors;
-    `cooperative` kernels have a frame, as `cooperative_grid.py` says. `vectorized` are the regions
-    that run on vectors. If `wide`, the function runs as many blocks as it is told. If there are
-    `warps` each goes on by itself, and `collectives` are what happens in front of regions, by the
-    labels of these. `off` are passes that do not run.
-    """
-
-    body: Body
-    regions: Regions
-    block: tuple[int, int, int]
-    order: str
-    metadata: Metadata
-    vector_bits: int
-    cooperative: bool = False
-    vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
-    wide: WideBlock | None = None
-    warps: Warps | None = None
-    collectives: Mapping[str, Collective] = field(default_factory=dict)
-    off: frozenset[str] = frozenset()
 
 
 class StateMachine(ABC):
@@ -73,13 +43,14 @@ class StateMachine(ABC):
     waits_at: tuple[str, ...] = ("grid",)
     ended = "%done"
 
-    def __init__(self, schedule: Schedule, threads: int) -> None:
-        self.schedule = schedule
-        self.body, self.regions = schedule.body, schedule.regions
-        self.metadata = schedule.metadata
+    def __init__(self, state: Compilation, threads: int) -> None:
+        assert state.regions is not None
+        self.state = state
+        self.body, self.regions = state.body_of_regions, state.regions
+        self.metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
         self.threads = threads
         self.region_functions = RegionFunctions(self.body, self.regions)
-        self.frame = Frame(self.body, threads) if schedule.cooperative else None
+        self.frame = Frame(self.body, threads) if state.cooperative else None
         # Of a stride that is a parameter LLVM's vectoriser makes a loop for 1, and leaves others as
         # they are. So the extents of arrays are given as expressions, which change nothing: none is
         # negative, which nobody but them tells LLVM.
@@ -87,8 +58,8 @@ class StateMachine(ABC):
         sizes = {name for array in arrays_of(self.body.function) for name in array.shape}
         given = block_parameters(self.body) if self.frame is None else self.frame.parameters()
         parameters = [("i64" if name in sizes else kind, name) for kind, name in given]
-        if schedule.wide is not None:
-            parameters.append((f"i32 range(i32 1, {schedule.wide.width + 1})", WIDTH))
+        if state.wide is not None:
+            parameters.append((f"i32 range(i32 1, {state.wide.width + 1})", WIDTH))
         self.b = Builder("haulage.block", parameters, "i32", "noinline", stem="block")
         # How many threads the group has.
         self.group_threads = str(threads)
@@ -117,7 +88,9 @@ class StateMachine(ABC):
     def texts(self) -> list[str]:
         """LLVM texts of the block function and of all that it needs."""
         made = [*map(definition, self.functions()), definition(self._function())]
-        return made if self.frame is None else [self.frame.text(), *made]
+        # What is in a frame is known once all is written.
+        frame = [] if self.frame is None else [self.frame.text()]
+        return [*frame, *made, self.metadata.text()]
 
     def _function(self) -> Function:
         b = self.b
@@ -233,7 +206,7 @@ class StateMachine(ABC):
         """Call a region's function, or another one for it, for the thread with an index, and a
         `linear` one in its group, and `in_block`, if that is another; `given` comes last."""
         b, callee = self.b, callee or f"haulage.region.{region.number}"
-        arguments = thread_arguments(b, self.body, self.schedule.block, index, in_block or linear)
+        arguments = thread_arguments(b, self.body, self.state.block, index, in_block or linear)
         arguments = [(kind, self.extents.get(name, name)) for kind, name in arguments]
         both = b.call(RESULT, callee, [*arguments, ("i64", linear), *given], "outcome", access)
         if not self.regions.masked:

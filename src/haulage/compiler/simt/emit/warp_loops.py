@@ -12,10 +12,11 @@ from contextlib import contextmanager
 
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import LANE, LaneForms, Warps
+from haulage.compiler.simt.compilation import Compilation
 from haulage.compiler.simt.emit import warp_collectives
 from haulage.compiler.simt.emit.loop_nest import Index, index_of, loop_nest
 from haulage.compiler.simt.emit.region_function import DONE
-from haulage.compiler.simt.emit.state_machine import Schedule, StateMachine
+from haulage.compiler.simt.emit.state_machine import StateMachine
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region
@@ -27,10 +28,10 @@ class WarpLoops(StateMachine):
     waits_at = ("barrier", "grid")
     ended = "%warp.ended"
 
-    def __init__(self, schedule: Schedule) -> None:
-        assert schedule.warps is not None
-        self.warps = schedule.warps
-        super().__init__(schedule, self.warps.threads)
+    def __init__(self, state: Compilation) -> None:
+        assert state.lanes is not None
+        self.warps = state.lanes
+        super().__init__(state, self.warps.threads)
         # The warp that runs: its number, its first thread, and the mask of its threads.
         self.warp = self.first = self.there = ""
 
@@ -130,7 +131,7 @@ class WarpLoops(StateMachine):
 
     def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         b, size = self.b, self.warps.size
-        collective = self.schedule.collectives.get(region.entry)
+        collective = self.state.collectives.get(region.entry)
         if collective is not None:
             there = self._lanes_at(region.number) if collective.kind == "match" else "-1"
             leader = "0"

@@ -15,6 +15,7 @@ from math import prod
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.guards import Bound, Guard
 from haulage.compiler.simt.analysis.strides import WORD_BYTES, is_access, size_of_access
+from haulage.compiler.simt.compilation import Compilation, vector_bits
 from haulage.compiler.simt.emit import quotient_runs, unroll_and_jam
 from haulage.compiler.simt.emit.block_function import clear
 from haulage.compiler.simt.emit.loop_nest import (
@@ -30,7 +31,7 @@ from haulage.compiler.simt.emit.loop_nest import (
     whole,
 )
 from haulage.compiler.simt.emit.region_function import DONE
-from haulage.compiler.simt.emit.state_machine import Schedule, StateMachine
+from haulage.compiler.simt.emit.state_machine import StateMachine
 from haulage.compiler.simt.emit.warp_loops import WarpLoops
 from haulage.compiler.simt.ir.builder import Typed
 from haulage.compiler.simt.ir.model import Function, value_name
@@ -43,28 +44,28 @@ from haulage.compiler.simt.vectorize.function import declarations, run_strips
 MOST_VECTORS = 4
 
 
-def write(schedule: Schedule) -> str:
+def write(state: Compilation) -> str:
     """LLVM text of `@haulage.block` and its regions."""
-    loops = WorkItemLoops(schedule) if schedule.warps is None else WarpLoops(schedule)
+    loops = WorkItemLoops(state) if state.lanes is None else WarpLoops(state)
     return "\n\n".join(loops.texts())
 
 
 class WorkItemLoops(StateMachine):
     """The block function whose groups are blocks."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        block, wide = schedule.block, schedule.wide
+    def __init__(self, state: Compilation) -> None:
+        block, wide = state.block, state.wide
         # How many threads there are at most along each axis.
         self.sizes = block if wide is None else wide.widened(block)
-        self.axes = looped_axes(self.sizes, schedule.order)
+        self.axes = looped_axes(self.sizes, state.order)
         self.inner = AXES.index(self.axes[-1])
         # The functions of regions for a few threads, by the numbers of the regions.
-        self.jammed: dict[int, Function | None] = dict.fromkeys(self._to_be_jammed(schedule))
+        self.jammed: dict[int, Function | None] = dict.fromkeys(self._to_be_jammed(state))
         # The bytes of the widest elements that regions access.
         self.widest: dict[int, int] = {}
-        super().__init__(schedule, prod(self.sizes))
+        super().__init__(state, prod(self.sizes))
+        self.vectorized = state.vectors.vectorized
         self.divided = {each.number: self._divisions(each) for each in self.regions.regions}
-        self.vectorized = schedule.vectorized
         self.block_sizes = {
             f"%blockDim.{axis}": str(size) for axis, size in zip(AXES, block, strict=True)
         }
@@ -73,31 +74,28 @@ class WorkItemLoops(StateMachine):
         if wide is not None:
             self.everyone = {**self.everyone, wide.axis: ("0", WIDTH)}
 
-    def _to_be_jammed(self, schedule: Schedule) -> list[int]:
-        body, regions = schedule.body, schedule.regions
-        if "unroll-and-jam" in schedule.off:
-            return []
-        if self.sizes[self.inner] < JAMMED:
+    def _to_be_jammed(self, state: Compilation) -> list[int]:
+        assert state.regions is not None
+        if not state.is_on("unroll-and-jam") or self.sizes[self.inner] < JAMMED:
             return []
         return [
             region.number
-            for region in regions.regions
-            if region.number not in schedule.vectorized
-            and unroll_and_jam.is_worth_it(body, regions, region)
+            for region in state.regions.regions
+            if region.number not in state.vectors.vectorized
+            and unroll_and_jam.is_worth_it(state.body_of_regions, state.regions, region)
         ]
 
     def _divisions(self, region: Region) -> tuple[quotient_runs.Division, ...]:
         """The divisions of a region by which its loop over threads goes in runs."""
-        schedule, regions = self.schedule, self.regions
         if (
-            "delinearization" in schedule.off
-            or regions.masked
+            not self.state.is_on("delinearization")
+            or self.regions.masked
             or region.is_uniform
-            or region.number in (self.jammed.keys() | schedule.vectorized.keys())
+            or region.number in (self.jammed.keys() | self.vectorized.keys())
             or self.sizes[self.inner] < quotient_runs.SHORTEST
         ):
             return ()
-        return quotient_runs.divisions(regions, region, self.inner)
+        return quotient_runs.divisions(self.regions, region, self.inner)
 
     def texts(self) -> list[str]:
         vectorized = [each.function() for each in self.vectorized.values()]
@@ -146,7 +144,7 @@ class WorkItemLoops(StateMachine):
     def groups(self) -> Iterator[None]:
         b, guards, anybody = self.b, self.regions.kernel_guards, ""
         if guards:
-            bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, {})
+            bounds = self._bounds({})
             start = self.everyone
             self.everyone = bounds.ranges(guards, start, self.sizes)
             anybody = bounds.not_empty(self.everyone, start)
@@ -186,11 +184,10 @@ class WorkItemLoops(StateMachine):
 
     def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         b, k = self.b, region.number
-        bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, loaded)
         if k in self.vectorized:
             run_strips(
                 b,
-                self.schedule.block,
+                self.state.block,
                 self.axes,
                 self.vectorized[k].width,
                 self.everyone if self.regions.kernel_guards else None,
@@ -202,7 +199,7 @@ class WorkItemLoops(StateMachine):
                 ),
             )
         else:
-            self._loop_if_any(region, bounds, given, loaded)
+            self._loop_if_any(region, given, loaded)
 
     def _told(
         self, region: Region, given: list[Typed], failed: Mapping[str, str] | None = None
@@ -228,16 +225,12 @@ class WorkItemLoops(StateMachine):
             self._loop_over_all(region, ranges, given, usual)
             return
         b = self.b
-        bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, loaded)
-        rows, single, after = map(b.name, ("rows", "single", "after"))
-        b.branch(quotient_runs.are_long(bounds, b, found), rows, single)
-        b.block(rows)
-        self._loop_over_runs(region, ranges, given, loaded, found)
-        b.jump(after)
-        b.block(single)
-        self._loop_over_all(region, ranges, given, usual)
-        b.jump(after)
-        b.block(after)
+        b.either(
+            quotient_runs.are_long(self._bounds(loaded), b, found),
+            b.names("rows", "single", "after"),
+            lambda: self._loop_over_runs(region, ranges, given, loaded, found),
+            lambda: self._loop_over_all(region, ranges, given, usual),
+        )
 
     def _loop_over_runs(
         self,
@@ -252,9 +245,7 @@ class WorkItemLoops(StateMachine):
 
         def run_end(index: Index, end: str) -> str:
             names = {f"%threadIdx.{axis}": at for axis, at in zip(AXES, index, strict=True)}
-            bounds = BoundsWriter(
-                b, self.regions.analyses.items, {**self.block_sizes, **names}, loaded
-            )
+            bounds = self._bounds(loaded, names)
             stop, values = quotient_runs.begin(bounds, b, found, index[self.inner], end)
             run.extend(values)
             return stop
@@ -276,17 +267,16 @@ class WorkItemLoops(StateMachine):
             self._nest(region, ranges, given)
             return
         b = self.b
-        usually, seldom, after = map(b.name, ("usually", "seldom", "after"))
         # The usual ranges have all that are passed by the threads of a block.
         count, most = (
             b.binary("sub", "i32", end, first) for first, end in (ranges[axis], usual[axis])
         )
-        b.branch(b.compare("eq", "i32", count, most), usually, seldom)
-        for label, bounds in ((usually, usual[axis]), (seldom, ranges[axis])):
-            b.block(label)
-            self._nest(region, {**ranges, axis: bounds}, given)
-            b.jump(after)
-        b.block(after)
+        b.either(
+            b.compare("eq", "i32", count, most),
+            b.names("usually", "seldom", "after"),
+            lambda: self._nest(region, {**ranges, axis: usual[axis]}, given),
+            lambda: self._nest(region, ranges, given),
+        )
 
     def _nest(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
         """The same, in one nest of loops."""
@@ -306,7 +296,6 @@ class WorkItemLoops(StateMachine):
     def _loop_if_any(
         self,
         region: Region,
-        bounds: BoundsWriter,
         given: list[Typed],
         loaded: Mapping[str, str],
     ) -> None:
@@ -322,29 +311,38 @@ class WorkItemLoops(StateMachine):
                 usual = whole(self.sizes) if self.regions.kernel_guards else None
                 self._loop(region, self.everyone, self._told(region, given), loaded, usual)
             return
-        b = self.b
+        b, bounds = self.b, self._bounds(loaded)
         ranges = bounds.ranges(own, self.everyone, self.sizes)
         inside = [replace(each, bounds=self._inside(each)) for each in own]
         usual = None
         if self.regions.kernel_guards or inside != [*own]:
             known = [each for each in inside if each.bounds]
             usual = bounds.ranges(known, whole(self.sizes), self.sizes)
-        some, nobody, after = map(b.name, ("some", "nobody", "after"))
-        b.branch(bounds.not_empty(ranges, self.everyone), some, nobody)
-        b.block(some)
-        self._loop(region, ranges, self._told(region, given), loaded, usual)
-        b.jump(after)
-        b.block(nobody)
-        linear = linear_index(b, self.sizes, self.axes, (x, y, z))
-        failed = {
-            guard.condition: _text(not guard.outcome)
-            if guard.bounds
-            else bounds.value(guard.condition)
-            for guard in own
-        }
-        self.call(region, (x, y, z), linear, self._told(region, given, failed))
-        b.jump(after)
-        b.block(after)
+
+        def run_first() -> None:
+            linear = linear_index(b, self.sizes, self.axes, (x, y, z))
+            failed = {
+                guard.condition: _text(not guard.outcome)
+                if guard.bounds
+                else bounds.value(guard.condition)
+                for guard in own
+            }
+            self.call(region, (x, y, z), linear, self._told(region, given, failed))
+
+        b.either(
+            bounds.not_empty(ranges, self.everyone),
+            b.names("some", "nobody", "after"),
+            lambda: self._loop(region, ranges, self._told(region, given), loaded, usual),
+            run_first,
+        )
+
+    def _bounds(
+        self, loaded: Mapping[str, str], names: Mapping[str, str] | None = None
+    ) -> BoundsWriter:
+        """Writes bounds where the builder is; `loaded` has the names of uniform values, `names`
+        those of the thread's indices."""
+        known = {**self.block_sizes, **(names or {})}
+        return BoundsWriter(self.b, self.regions.analyses.items, known, loaded)
 
     def _call_several(
         self, region: Region, nest: Nest, given: list[Typed], jammed: Function
@@ -353,13 +351,12 @@ class WorkItemLoops(StateMachine):
         else for one."""
         b, copies = self.b, JAMMED
         last = b.binary("add", "i32", nest.innermost.index, str(copies - 1), "nuw", "nsw")
-        several, single, met = map(b.name, ("several", "single", "met"))
-        b.branch(b.compare("ult", "i32", last, nest.end), several, single)
-        for label, callee in ((several, jammed.name), (single, None)):
-            b.block(label)
-            self.call(region, nest.index, nest.linear, given, callee=callee)
-            b.jump(met)
-        b.block(met)
+        (_, several), (_, single) = b.either(
+            b.compare("ult", "i32", last, nest.end),
+            b.names("several", "single", "met"),
+            lambda: self.call(region, nest.index, nest.linear, given, callee=jammed.name),
+            lambda: self.call(region, nest.index, nest.linear, given),
+        )
         nest.innermost.step = b.phi("i32", ((str(copies), several), ("1", single)), "step")
 
     def _inner_bounds(self, region: Region) -> list[Bound]:
@@ -382,7 +379,7 @@ class WorkItemLoops(StateMachine):
         worth to have one whose trip count LLVM knows. It also makes no vectors of more lanes than
         that: 64 of bytes, say, for 16 threads, whose loop would never run."""
         bits = 8 * self.widest[region.number] * self.sizes[self.inner]
-        if bits > MOST_VECTORS * self.schedule.vector_bits:
+        if bits > MOST_VECTORS * vector_bits(self.state.target):
             return False
         if unroll_and_jam.kept_loops(self.regions.function, region):
             return False

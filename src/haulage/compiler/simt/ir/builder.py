@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import MethodType
-from typing import Any, Generic, ParamSpec, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, Parameter
 from haulage.compiler.simt.ir.types import element_type, like
@@ -14,6 +14,7 @@ Typed = tuple[str, str]
 MetadataPairs = tuple[tuple[str, str], ...]
 
 _Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 
 
 class _Form(Generic[_Given]):
@@ -138,6 +139,10 @@ class Builder:
             name = f"%{hint}{number}"
         self._taken.add(name)
         return name
+
+    def names(self, *hints: str) -> tuple[str, ...]:
+        """New names, each from a hint."""
+        return tuple(map(self.name, hints))
 
     # ---- one instruction ----------------------------------------------------------------------
 
@@ -355,6 +360,26 @@ class Builder:
         yield
         self.jump(behind)
         self.block(behind)
+
+    def either(
+        self,
+        condition: str,
+        labels: Sequence[str],
+        one: Callable[[], _Made],
+        other: Callable[[], _Made],
+    ) -> list[tuple[_Made, str]]:
+        """Write `one` for where a condition holds and `other` for where it does not; `labels` are
+        those of their blocks and of what follows. Returns what each made and the block that it
+        ended in."""
+        then, otherwise, behind = labels
+        self.branch(condition, then, otherwise)
+        made = []
+        for label, write in ((then, one), (otherwise, other)):
+            self.block(label)
+            made.append((write(), self.current))
+            self.jump(behind)
+        self.block(behind)
+        return made
 
     @contextmanager
     def repeat(

@@ -74,21 +74,20 @@ class VectorBuilder(Builder):
             self.available[key] = make()
         return self.available[key]
 
-    def either(
+    def choose(
         self, condition: str, one: Callable[[], _Made], other: Callable[[], _Made]
     ) -> list[tuple[_Made, str]]:
-        """Write `one` for where a uniform condition holds and `other` for where it does not;
-        returns what each made and the block that it ended in."""
-        labels = self.fresh("then"), self.fresh("else")
-        behind = self.fresh("met")
-        self.branch(condition, *labels)
-        available, made = self.available, []
-        for label, write in zip(labels, (one, other), strict=True):
-            self.block(label)
+        """As `either`; what is available here is so in both, and nothing else behind them."""
+        available = self.available
+
+        def with_available(write: Callable[[], _Made]) -> _Made:
             self.available = dict(available)
-            made.append((write(), self.current))
-            self.jump(behind)
-        self.block(behind)
+            return write()
+
+        labels = self.fresh("then"), self.fresh("else"), self.fresh("met")
+        made = self.either(
+            condition, labels, lambda: with_available(one), lambda: with_available(other)
+        )
         self.available = available
         return made
 
@@ -205,7 +204,7 @@ class VectorBuilder(Builder):
             self.store(*vector, address, align)
             return
         full = self.compare("eq", self.bits_type, self.bits(mask), "-1")
-        self.either(
+        self.choose(
             full,
             lambda: self.store(*vector, address, align),
             lambda: self._write("store", vector, ("ptr", address), mask, align),

@@ -193,7 +193,7 @@ class Linearization:
     def _branch(self, label: str, end: Instruction, condition: str, mask: str) -> None:
         """All lanes, of which some are active, take one edge; nothing is done for the other."""
         one, other = (_Edge(label, target, mask, "true") for target in end.targets)
-        self._builder.either(
+        self._builder.choose(
             self._values.scalar(condition), lambda: self._follow(one), lambda: self._follow(other)
         )
 

@@ -234,7 +234,7 @@ class Widening:
         expected = builder.linear("ptr", first, BYTES[kind])
         differs = builder.compare("ne", vector, addresses, expected)
         apart = builder.any_lane(builder.logical_and(mask, differs))
-        return builder.either(apart, lambda: scattered(addresses), lambda: consecutive(first))
+        return builder.choose(apart, lambda: scattered(addresses), lambda: consecutive(first))
 
     # ---- scalarisation ----------------------------------------------------------------------
 
