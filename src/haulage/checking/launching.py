@@ -24,7 +24,7 @@ from haulage.checking.findings import (
 )
 from haulage.checking.places import place_of, place_of_program
 from haulage.compiler.access.model import named
-from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.argument_block import Integers, argument_offsets
 from haulage.compiler.checks.sites import Site
 from haulage.compiler.checks.unneeded import Dropped
 from haulage.compiler.emit import version_without
@@ -35,9 +35,6 @@ from haulage.runtime.devices.device import Device
 from haulage.runtime.launch.loaded import Configuration, Loaded
 from haulage.runtime.memory.block import holding
 from haulage.runtime.process import runtime
-
-# Types of arguments that are integers, as `struct` reads them.
-_INTEGERS = {"i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q"}
 
 # Address, bytes, address of what says which were written, log2 of the bytes of a cell, races.
 _Range = tuple[int, int, int, int, bool]
@@ -74,7 +71,7 @@ class CheckedLaunch:
         self._names = [named(lowered.memory.names, array.path) for array in lowered.arrays]
         self._arrays = lowered.arrays
         self._dtypes = [dtype_of(overload.keys, array.path) for array in lowered.arrays]
-        self._arguments = lowered.arguments
+        self._integers = Integers(lowered.arguments, self._known.parameters)
         self._offsets, _ = argument_offsets(lowered.arguments)
         self.captured = lowered.captured
         self._loaded: dict[str, Loaded] = {}
@@ -141,13 +138,7 @@ class CheckedLaunch:
     ) -> Dropped:
         """The checks that this launch need not make; not all of the arrays `marked` is written."""
         known = self._known
-        behind = len(self._arguments)
-        names = known.parameters[-behind:] if behind else ()
-        values = {
-            name: self._integer(number, kind, packed)
-            for number, (name, kind) in enumerate(zip(names, self._arguments, strict=True))
-            if kind in _INTEGERS
-        }
+        values = self._integers.read(packed)
         extents = [array.extent for array in arrays]
         overlapping = frozenset(
             number
@@ -163,10 +154,6 @@ class CheckedLaunch:
         if key not in self._dropped:
             self._dropped[key] = known.of(values, self._grid, kept)
         return self._dropped[key]
-
-    def _integer(self, number: int, kind: str, packed: bytes) -> int:
-        found: int = struct.unpack_from(_INTEGERS[kind], packed, self._offsets[number])[0]
-        return found
 
     def _load(self, version: str) -> Loaded:
         if version not in self._loaded:

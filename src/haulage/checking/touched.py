@@ -1,16 +1,13 @@
 """What of an array a launch of the CPU device touches, where that can be worked out from its code,
 its sizes and its integers: for kernels that are given a whole array and an offset into it."""
 
-import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from haulage.compiler.access.model import named
-from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.argument_block import Integers
 from haulage.errors import CompileError
 
-# Types of arguments that are integers, as `struct` reads them.
-_INTEGERS = {"i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q"}
 _RACES = frozenset(("race",))
 # Of so many launches it is kept.
 _MOST = 1024
@@ -66,26 +63,13 @@ class Touched:
             named(lowered.memory.names, each.path): number
             for number, each in enumerate(lowered.arrays)
         }
-        offsets, _ = argument_offsets(lowered.arguments)
-        behind = len(lowered.arguments)
-        integers = [
-            (name, _INTEGERS[kind], self._skipped + offset)
-            for name, kind, offset in zip(
-                known.parameters[-behind:] if behind else (),
-                lowered.arguments,
-                offsets,
-                strict=True,
-            )
-            if kind in _INTEGERS
-        ]
+        integers = Integers(lowered.arguments, known.parameters)
 
         def asked(array: str, packed: bytes) -> Touch:
             number = numbers.get(array)
             if number is None:
                 return _UNKNOWN
-            values = {
-                name: struct.unpack_from(form, packed, offset)[0] for name, form, offset in integers
-            }
+            values = integers.read(packed, self._skipped)
             return Touch(known.touched(number, values, self._grid), known.is_atomic(number))
 
         return asked
