@@ -42,6 +42,20 @@ class LaunchedArray:
         low = sum(step for step in steps if step < 0)
         return self.address + low, sum(map(abs, steps)) + self._nbytes
 
+    def first_unaligned(self) -> Index | None:
+        """The index of the first element that is not at a multiple of its dtype's alignment, or
+        None."""
+        dtype = self.dtype
+        if dtype is None or 0 in self.shape or dtype.alignment == 1:
+            return None
+        zeros = (0,) * len(self.shape)
+        if self.address % dtype.alignment:
+            return zeros
+        for axis in reversed(range(len(self.shape))):
+            if self.shape[axis] > 1 and self.strides[axis] % dtype.alignment:
+                return (*zeros[:axis], 1, *zeros[axis + 1 :])
+        return None
+
     def index_of(self, address: int) -> Index | None:
         """The index of the element that an address is in; None if it is in none."""
         low, nbytes = self.extent

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -92,6 +93,9 @@ class CheckedLaunch:
         dropped = self._unneeded(arrays, packed, marked)
         loaded = self._load(version_without(self._version, dropped))
         header, start = self._start_of(loaded, dropped)
+        self._note_unaligned(arrays)
+        # Callbacks among it may have launches of their own, which want the lock.
+        backend._wait_for_turn(stream)
         with _lock:
             faults.read(backend)
             check.begin(
@@ -283,6 +287,33 @@ class CheckedLaunch:
         message = f"a thread accesses {where}, where the process has no memory that it may use so"
         self._findings.add(Finding(ADDRESS, message, access))
         return True
+
+    def _note_unaligned(self, arrays: list[LaunchedArray]) -> None:
+        """Note the arrays with elements that GPUs cannot load at once, at the first line that
+        accesses them."""
+        if not self._checks & {"bounds", "memory"}:
+            return
+        for number, array in enumerate(arrays):
+            index = array.first_unaligned()
+            if index is None:
+                continue
+            site = self._known.first_access(number)
+            if site is not None:
+                access = self._access(site & ((1 << check.SITE_BITS) - 1), 0, 0)
+                access = replace(access, block=None, thread=None)
+            elif self._checks & {"race", "init"}:
+                continue  # nobody accesses it
+            else:
+                access = Access(place_of_program(), "launch", self._kernel)
+            assert array.dtype is not None
+            size = array.dtype.alignment
+            what = _described(array.name, index=index)
+            message = (
+                f"{what['element']} lies at no multiple of {size} bytes, which {array.dtype} "
+                "needs: numba.cuda ends with a misaligned address there"
+            )
+            allocated = self._allocated(array.extent[0])
+            self._findings.add(Finding(ADDRESS, message, access, allocated=allocated, **what))
 
     def _note_indices(self, arrays: list[LaunchedArray]) -> None:
         """Note the indices out of bounds that threads have told of."""

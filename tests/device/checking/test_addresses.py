@@ -1,5 +1,7 @@
 """Accesses of what is no memory, as `haulage check` finds them."""
 
+from unittest.mock import ANY
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,44 @@ def test_an_index_out_of_bounds_says_which_element_and_who_allocated_the_array()
     (finding,) = result
     assert (finding.index, finding.element) == ((9,), "target[9]")
     assert finding.allocated.line == line_before() - 3
+
+
+@cuda.jit
+def copy(x, out, others):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[i]  # here
+
+
+def unaligned(checks, x, out, others):
+    """What is found of a copy, and the line of the access."""
+    with haulage.check(only=checks, raises=False) as result:
+        copy[1, 4](x, out, others)
+    return list(result), copy.py_func.__code__.co_firstlineno + 4
+
+
+def test_elements_that_are_not_aligned(device):
+    room = cuda.to_device(np.zeros(40, np.uint8))
+    whole, odd = room[8:24].view(np.float32), room[9:25].view(np.float32)
+    assert unaligned("race,memory", whole, np.zeros(4), whole) == ([], ANY)
+    # Nobody accesses it.
+    assert unaligned("race,memory", whole, np.zeros(4), odd) == ([], ANY)
+    (finding,), line = unaligned("race,memory", odd, np.zeros(4), odd)
+    assert (finding.kind, finding.element, finding.access.place.line) == ("address", "x[0]", line)
+    assert (finding.access.kernel, finding.access.what) == ("copy", "read")
+    assert finding.message.startswith("x[0] lies at no multiple of 4 bytes, which float32 needs")
+
+
+def test_steps_that_are_no_multiple_of_the_alignment(device):
+    records = cuda.to_device(np.zeros(4, [("a", "f8"), ("b", "i1"), ("c", "i1")]))
+    (finding,), line = unaligned("race,memory", records["a"], np.zeros(4), np.zeros(1))
+    assert (finding.element, finding.access.place.line) == ("x[1]", line)
+    # Fields of one byte may lie anywhere, and packed records as a whole.
+    assert unaligned("race,memory", records["b"], np.zeros(4), np.zeros(1)) == ([], ANY)
+
+
+def test_elements_that_are_not_aligned_where_only_memory_is_checked(device):
+    odd = cuda.to_device(np.zeros(40, np.uint8))[1:33].view(np.float64)
+    found, _ = unaligned("memory", odd, np.zeros(4), np.zeros(1))
+    (finding,) = found
+    assert (finding.access.what, finding.access.place.file) == ("launch", __file__)

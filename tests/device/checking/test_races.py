@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -119,6 +120,26 @@ def test_threads_may_launch_side_by_side(device):
     one, other = sorted(findings(work, RACE), key=lambda each: each.access.kernel)
     assert (one.access.kernel, one.count) == ("write_one", 20 * 15)
     assert (other.access.kernel, other.count) == ("write_own_number", 20 * 15)
+
+
+@pytest.mark.timeout(60)
+def test_callbacks_may_launch_in_the_midst_of_others(device):
+    stream, other = cuda.stream(), cuda.stream()
+    x, nested = cuda.to_device(np.zeros(1)), cuda.to_device(np.zeros(1))
+
+    def launch(*_):
+        time.sleep(0.01)
+        write_own_number[1, 2, other](nested)
+        other.synchronize()
+
+    def work():
+        for _ in range(5):
+            stream.add_callback(launch)
+            write_one[1, 1, stream](x, 7)
+        stream.synchronize()
+
+    (race,) = findings(work, RACE)
+    assert (race.access.kernel, race.count) == ("write_own_number", 5)
 
 
 def test_a_forked_child_checks_its_own_launches(device):

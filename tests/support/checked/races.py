@@ -815,6 +815,15 @@ def lanes_of_a_mask_that_never_come(x):
         x[t] = 1
 
 
+@case((1, 100), array(100, np.int32))
+@roc.jit
+def lanes_that_words_have_a_value_for(x):
+    t = roc.get_local_id(0)
+    if x[t] % 2 == 0:
+        x[t] = roc.ds_bpermute(t + 1, x[t])
+        x[t] += roc.activelanepermute_wavewidth(x[t], 99 - t, 7, False)
+
+
 @case((4, 32), array(128))
 @cuda.jit
 def blocks_that_the_grid_waits_for(x):

@@ -150,6 +150,12 @@ class _Instrumentation:
         self._roots: dict[str, frozenset[str]] = {}
         self._accesses = bool(self.checks & {"race", "init"})
         self._fences = any(map(_is_fence, self.function.instructions()))
+        self._accessed = frozenset(
+            root
+            for item in self.function.instructions()
+            if item.address is not None
+            for root in self._roots_of(item.address.text)
+        )
         self._waits = "barrier" in self.checks and any(
             item.callee in (BARRIER, GRID_BARRIER) for item in self.function.instructions()
         )
@@ -280,7 +286,7 @@ class _Instrumentation:
         how = self._number(self._site(item, sites.EXCHANGE)) | check.WIDE_WARP * (bits == "64")
         kind, number = check.FROM_NONE, "0"
         made: list[Instruction] = []
-        if word == "shuffle":
+        if word == "shuffle" and not self._are_here(item.operands[1].text):
             number = self._fresh()
             made.append(Builder.cast("zext", "i32", item.operands[3].text, "i64", number))
             kind = check.FROM[name.split(".")[2]]
@@ -291,6 +297,14 @@ class _Instrumentation:
         made.append(self._call("exchange", ("i64", mask), (_HOW, str(how))))
         exchanged = ("i64", number), (_HOW, str(how | kind << check.KIND_AT))
         return made, [self._call("exchanged", *exchanged)]
+
+    def _are_here(self, mask: str) -> bool:
+        """Whether a mask is that of the lanes that met. Words with such masks say what one gets
+        whose lane is not among them."""
+        made = self._items.get(mask)
+        while made is not None and made.opcode in ("extractvalue", "trunc", "zext"):
+            made = self._items.get(made.operands[0].text)
+        return made is not None and (made.callee or "").startswith("haulage.meet.")
 
     def _access(self, item: Instruction, address: Operand) -> list[Instruction]:
         roots = self._roots_of(address.text)
@@ -355,6 +369,9 @@ class _Instrumentation:
         layout = _layout_of(item)
         roots = self._roots_of(address)
         if {self._kind(root) for root in roots} != {_SHARED} or len(self.arrays) == check.ARRAYS:
+            return []
+        if not roots & self._accessed:
+            # A launch may give no memory for what only its size is asked of.
             return []
         self.arrays.append(layout)
         number = str(len(self.arrays) - 1)

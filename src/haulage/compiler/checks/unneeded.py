@@ -119,6 +119,11 @@ class Unneeded:
         self._simplified: dict[object, _Kernel] = {}
         self.parameters = self._kernel.parameters
 
+    def first_access(self, number: int) -> int | None:
+        """How the first access of a range is described, by its line; None if there is none."""
+        calls = self._kernel.by_range.get(number, ())
+        return calls[0].how if calls else None
+
     @property
     def written(self) -> frozenset[int]:
         """The ranges that threads write, or may write."""
