@@ -28,6 +28,7 @@ MODULES = {
     "extents": ["extents.pyx"],
     "geometry": ["geometry.pyx"],
     "launches": ["launches.pyx"],
+    "lint": ["lint.pyx", "check_lint.c"],
     "memory": ["memory.pyx"],
     "packing": ["packing.pyx"],
     "pool": [

@@ -7,14 +7,16 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.corpus import programs
-from haulage.checking.names import CHECKS
+from haulage.checking.lint import told as worth_telling
+from haulage.checking.names import USUAL
 from haulage.checking.session import Session
 
 # The settings that are timed, by their names in the table.
 SETTINGS = {
     "bounds": ("bounds",),
     "memcheck": ("bounds", "init", "memory"),
-    "all": CHECKS,
+    "all": USUAL,
+    "lint": ("lint",),
 }
 
 
@@ -48,7 +50,9 @@ def _one(running: Any, rounds: int) -> dict[str, Any]:
                 times.setdefault(setting, []).append(_timed(running))
             finally:
                 session.end()
-            kinds = sorted({finding.kind for finding in session.findings})
+            kinds = sorted(
+                {each.kind for each in filter(None, map(worth_telling, session.findings))}
+            )
             entry["findings"] = sorted({*entry["findings"], *kinds})
         # Without the check the plan is another one again.
         running.run()

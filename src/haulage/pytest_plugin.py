@@ -220,10 +220,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _checks(named: str) -> frozenset[str]:
-    from haulage.checking.names import CHECKS, checks_of
+    from haulage.checking.names import USUAL, checks_of
 
     try:
-        return checks_of(CHECKS if named == _ALL else named)
+        return checks_of(USUAL if named == _ALL else named)
     except ValueError as wrong:
         raise pytest.UsageError(f"{_CHECK}={named}: {wrong}") from wrong
 

@@ -6,7 +6,7 @@ from typing import Any, Self, overload
 
 from haulage.checking import report
 from haulage.checking.findings import Finding
-from haulage.checking.names import CHECKS, checks_of
+from haulage.checking.names import USUAL, checks_of
 from haulage.checking.records import sources_of
 from haulage.checking.result import Result, result_of
 from haulage.checking.session import Session
@@ -28,7 +28,8 @@ class check(Sequence[Finding]):
     that a program starts, too.
 
     Args:
-        only: the checks to make, as "race" or "race,bounds" or a list; None: all.
+        only: the checks to make, as "race" or "race,bounds" or a list; None: all that tell what is
+            wrong. "lint" tells what is slow on GPUs.
         raises: whether findings are an error at the end.
         suppressions: a file of findings not to be told, as for the command; comments
             `# haulage: ignore` count in any case.
@@ -48,7 +49,7 @@ class check(Sequence[Finding]):
         raises: bool = True,
         suppressions: str | None = None,
     ) -> None:
-        self._checks = frozenset(CHECKS) if only is None else checks_of(only)
+        self._checks = frozenset(USUAL) if only is None else checks_of(only)
         self._raises = raises
         self._file = suppressions
         self._suppressions = Suppressions() if suppressions is None else read(suppressions)

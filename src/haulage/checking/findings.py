@@ -1,14 +1,19 @@
 """What is found to be wrong, each pair of places once."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from haulage import forks
 
 # The kinds of findings.
 BOUNDS, RACE, UNINITIALIZED, BARRIER = "bounds", "race", "uninitialized", "barrier"
 STREAM = "stream"
-LEAK, FREED, ADDRESS, SLOW = "leak", "freed", "address", "slow"
+LEAK, FREED, ADDRESS = "leak", "freed", "address"
+# Those of what is right, but slow or surprising on GPUs.
+FLOAT64, UNCOALESCED, BANK_CONFLICT = "float64", "uncoalesced", "bank-conflict"
+DIVERGENCE, LOCAL_MEMORY, IDLE_LANES = "divergence", "local-memory", "idle-lanes"
+LINTS = (FLOAT64, UNCOALESCED, BANK_CONFLICT, DIVERGENCE, LOCAL_MEMORY, IDLE_LANES)
 KINDS = {
     BOUNDS: "an index out of bounds",
     RACE: "two threads, one location, and nothing that orders them",
@@ -18,7 +23,12 @@ KINDS = {
     LEAK: "memory that the program holds at its end",
     FREED: "memory that is used, or freed, after it was freed",
     ADDRESS: "an access outside of all memory, or one that is not aligned",
-    SLOW: "right, but slow or surprising on GPUs",
+    FLOAT64: "float64 arithmetic in a kernel whose data are float32",
+    UNCOALESCED: "requests of global memory that take more sectors than they need",
+    BANK_CONFLICT: "lanes of a warp that wait for one another at a bank of shared memory",
+    DIVERGENCE: "lanes of a warp that go different ways in a loop",
+    LOCAL_MEMORY: "arrays of a thread that are not in its registers",
+    IDLE_LANES: "lanes that have nothing to do",
 }
 
 Index = tuple[int, ...]
@@ -68,6 +78,7 @@ class Finding:
         allocated: the line that the array's memory was allocated in, or None.
         same_value: of two writes, whether both wrote the same.
         count: how often this was found between these two lines.
+        measured: of what is slow on GPUs the figures; until it is told, `message` is a hint.
     """
 
     kind: str
@@ -80,12 +91,28 @@ class Finding:
     same_value: bool = False
     count: int = 1
     element: str = ""
+    measured: Mapping[str, int] | None = field(default=None, hash=False)
 
 
 def key_of(finding: Finding) -> object:
     """What findings that are counted as one have in common."""
     places = {str(finding.access.place), str(finding.other and finding.other.place)}
-    return finding.kind, frozenset(places), finding.access.kernel, finding.array
+    what = "" if finding.measured is None else finding.access.what
+    return finding.kind, frozenset(places), finding.access.kernel, finding.array, what
+
+
+# Figures that are the same for all launches, or of which the greatest one counts.
+_NOT_ADDED = frozenset(("lanes", "block", "most_ways", "is_single", "bytes"))
+
+
+def _together(one: Mapping[str, int] | None, other: Mapping[str, int] | None) -> Any:
+    """The figures of both."""
+    if one is None or other is None:
+        return one
+    return {
+        name: max(one[name], other[name]) if name in _NOT_ADDED else one[name] + other[name]
+        for name in one
+    }
 
 
 class Findings:
@@ -114,6 +141,7 @@ class Findings:
                 known,
                 count=known.count + finding.count,
                 same_value=known.same_value and finding.same_value,
+                measured=_together(known.measured, finding.measured),
             )
             return False
 

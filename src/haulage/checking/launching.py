@@ -23,6 +23,7 @@ from haulage.checking.findings import (
     Index,
     Place,
 )
+from haulage.checking.linting import Linting, is_single
 from haulage.checking.places import place_of, place_of_program
 from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import Integers, argument_offsets
@@ -78,6 +79,22 @@ class CheckedLaunch:
         self._loaded: dict[str, Loaded] = {}
         self._started: dict[object, tuple[bytes, Callable[[int, bytes], None]]] = {}
         self._dropped: dict[object, Dropped] = {}
+        self._linting = self._new_linting()
+
+    def _new_linting(self) -> Linting | None:
+        """What measures launches, if they are to be measured."""
+        linted = self._instrumented.linted
+        if linted is None:
+            return None
+        return Linting(
+            linted,
+            self._kernel,
+            self._grid,
+            self._block,
+            self._body.target.warp_size,
+            is_single=is_single(self._dtypes),
+            keeps=self._body.blocks_wait,
+        )
 
     def start(self, stream: int, packed: bytes) -> None:
         """Run one launch with the bytes of its arguments, and note what it does wrong. What is no
@@ -108,6 +125,8 @@ class CheckedLaunch:
                 keeps=self._body.blocks_wait,
                 parallel=processor.threads() > 1,
             )
+            if self._linting is not None:
+                self._linting.begin(self._of_host(arrays))
             try:
                 self._sample(loaded, dropped)
                 start(stream, header + packed)
@@ -119,6 +138,8 @@ class CheckedLaunch:
                     backend._keep_failure(stream, stopped)
             finally:
                 accesses, found = check.end()
+                if self._linting is not None:
+                    accesses = max(accesses, self._linting.end(self._findings.add))
                 if marked:
                     self._written.launched(marked.values())
                 self._findings.checked(accesses)
@@ -156,8 +177,22 @@ class CheckedLaunch:
         kept = overlapping | {number for number in marked if number >= 0}
         key = tuple(values.values()), kept
         if key not in self._dropped:
-            self._dropped[key] = known.of(values, self._grid, kept)
+            self._dropped[key] = self._with_measured(known.of(values, self._grid, kept))
         return self._dropped[key]
+
+    def _of_host(self, arrays: list[LaunchedArray]) -> list[tuple[int, int]]:
+        """Of the arrays those that no device has given."""
+        return [each.extent for each in arrays if holding(self._device, each.extent[0], 1) is None]
+
+    def _with_measured(self, dropped: Dropped) -> Dropped:
+        """With the blocks that are measured among those that are checked."""
+        if self._linting is None or dropped.sorts is None:
+            return dropped
+        if self._linting.blocks is None:
+            return dropped._replace(sorts=None)
+        x, y, _ = self._grid
+        measured = {(n % x, n // x % y, n // (x * y)) for n in self._linting.blocks}
+        return dropped._replace(sorts=tuple(sorted(measured.union(dropped.sorts))))
 
     def _load(self, version: str) -> Loaded:
         if version not in self._loaded:

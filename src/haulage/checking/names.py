@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from haulage.checking.findings import KINDS
+from haulage.checking.findings import KINDS, LINTS
 from haulage.spelling import did_you_mean
 
 # What can be checked: the names that `--only` takes, and which kinds of findings each makes.
@@ -13,8 +13,11 @@ MAKES = {
     "barrier": {"barrier"},
     "stream": {"stream"},
     "memory": {"bounds", "freed", "address", "leak"},
+    "lint": set(LINTS),
 }
 CHECKS = tuple(MAKES)
+# Those that are made unless others are named.
+USUAL = tuple(each for each in CHECKS if each != "lint")
 
 # Other names for them: those of compute-sanitizer's tools, and the kinds of findings.
 ALSO = {
@@ -27,6 +30,7 @@ ALSO = {
     "leak": ("memory",),
     "freed": ("memory",),
     "address": ("bounds", "memory"),
+    **dict.fromkeys(LINTS, ("lint",)),
 }
 
 

@@ -26,6 +26,14 @@ HELP = {
     "leak": "Give it back by hand, or take it by `with`.",
     "freed": "Keep the array as long as anything uses it.",
     "address": "Look at how the pointer or the view was made.",
+    "float64": "GPUs have few units for float64, most of them one for 32 or 64 of float32.",
+    "uncoalesced": "Let threadIdx.x count along the last axis; use an array for each field of a "
+    "record; transpose in shared memory.",
+    "bank-conflict": "Let neighbouring lanes use neighbouring words; rows of one element more put "
+    "a column into different banks.",
+    "divergence": "Give neighbouring threads like work: sort it, or decide by warps.",
+    "local-memory": "Index arrays by constants, in loops with constant bounds, or keep them small.",
+    "idle-lanes": "Lanes without work take the place of others.",
 }
 
 # What is told instead of "nothing found" where nothing was looked at.
@@ -122,7 +130,7 @@ def _finding(finding: Finding, result: Result, paint: Paint) -> list[str]:
     if finding.allocated is not None:
         what = finding.array or "the memory"
         lines.append(f"  {what} was allocated at {paint(_place(finding.allocated), 'place')}")
-    if finding.count > 1:
+    if finding.count > 1 and finding.measured is None:
         places = {each.place for each in (finding.access, finding.other) if each is not None}
         where = "these lines" if len(places) > 1 else "this line"
         lines.append(f"  found {finding.count:,} times at {where}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from haulage.checking.excerpts import Sources
 from haulage.checking.findings import KINDS, Access, Finding, Findings, Place
+from haulage.checking.lint import folded, told
 from haulage.checking.suppressions import Suppressions
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -44,13 +45,13 @@ def result_of(
     left: list[Finding] = []
     notes: list[str] = []
     count = 0
-    for each in findings:
+    for each in filter(None, map(told, findings)):
         if suppressions.covers(each, sources, notes):
             count += 1
         else:
             left.append(each)
     return Result(
-        findings=sorted(left, key=_key),
+        findings=sorted(folded(left), key=_key),
         suppressed=count,
         notes=[*dict.fromkeys(notes), *suppressions.unused()],
         launches=findings.launches,
@@ -97,6 +98,7 @@ def finding_as_data(finding: Finding) -> dict[str, Any]:
         "other": _access(finding.other) if finding.other else None,
         "same_value": finding.same_value,
         "count": finding.count,
+        "measured": None if finding.measured is None else dict(finding.measured),
         "message": finding.message,
     }
 
@@ -113,6 +115,7 @@ def finding_of_data(data: dict[str, Any]) -> Finding:
         allocated=_place_of(data["allocated"]),
         same_value=data["same_value"],
         count=data["count"],
+        measured=data["measured"],
         element=data["element"],
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from haulage import __version__
 from haulage.checking.excerpts import line_of, spans
-from haulage.checking.findings import KINDS, SLOW, Access, Finding, Place
+from haulage.checking.findings import KINDS, LINTS, Access, Finding, Place
 from haulage.checking.report import HELP, said
 from haulage.checking.result import Result
 
@@ -64,14 +64,14 @@ def _root(folder: str) -> str:
 
 
 def _level(kind: str) -> str:
-    return "warning" if kind == SLOW else "error"
+    return "warning" if kind in LINTS else "error"
 
 
 def _rule(kind: str) -> dict[str, Any]:
     text = KINDS[kind]
     return {
         "id": kind,
-        "name": kind.capitalize(),
+        "name": kind.replace("-", " ").title().replace(" ", ""),
         "shortDescription": {"text": text[0].upper() + text[1:]},
         "fullDescription": {"text": f"haulage check found {text}."},
         "help": {
@@ -79,11 +79,17 @@ def _rule(kind: str) -> dict[str, Any]:
             f"it is gets the comment '# haulage: ignore[{kind}]'."
         },
         "defaultConfiguration": {"level": _level(kind)},
-        "properties": {"tags": ["gpu", "concurrency" if kind in _ORDER else "correctness"]},
+        "properties": {"tags": ["gpu", _tag(kind)]},
     }
 
 
 _ORDER = ("race", "barrier", "stream")
+
+
+def _tag(kind: str) -> str:
+    if kind in LINTS:
+        return "performance"
+    return "concurrency" if kind in _ORDER else "correctness"
 
 
 def _result(
@@ -122,6 +128,7 @@ def _result(
             "array": finding.array,
             "index": list(finding.index) if finding.index is not None else None,
             "sameValue": finding.same_value,
+            "measured": finding.measured,
         },
     }
     if related:

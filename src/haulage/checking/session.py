@@ -8,7 +8,7 @@ from typing import Any
 from haulage import forks
 from haulage.checking.findings import Finding, Findings
 from haulage.checking.launching import CheckedLaunch
-from haulage.checking.names import CHECKS, MAKES
+from haulage.checking.names import MAKES, USUAL
 from haulage.interruption import on_error
 from haulage.runtime.process import runtime
 
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(
         self,
-        checks: Iterable[str] = CHECKS,
+        checks: Iterable[str] = USUAL,
         changed: Callable[[bool], object] | None = None,
     ) -> None:
         self.asked = frozenset(checks)
@@ -120,7 +120,7 @@ class Session:
 
     def wants(self, kind: str) -> bool:
         """Whether a finding of this kind comes from a check that this session asks for."""
-        return kind in self._kinds or not any(kind in makes for makes in MAKES.values())
+        return kind in self._kinds
 
 
 def _follow_open() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from haulage.checking.excerpts import Sources, line_of, shown
 from haulage.checking.findings import KINDS, Finding
-from haulage.checking.names import ALSO, CHECKS, MAKES, checks_of
+from haulage.checking.names import ALSO, MAKES, USUAL, checks_of
 from haulage.spelling import did_you_mean
 
 _COMMENT = re.compile(r"#\s*haulage:\s*ignore\b(?:\[([^\]]*)\])?")
@@ -170,7 +170,7 @@ def read(file: str) -> Suppressions:
     if not isinstance(only, list) or not all(isinstance(each, str) for each in only):
         raise ValueError(f"{name}: only = {only!r}: expected a list of names of checks")
     try:
-        checks_of(only or CHECKS)
+        checks_of(only or USUAL)
     except ValueError as wrong:
         raise ValueError(f"{name}: only: {wrong}") from None
     entries = data.get("ignore", [])

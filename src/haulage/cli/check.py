@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from haulage.checking.result import Result
     from haulage.checking.suppressions import Suppressions
 
+LINT = "--lint"
 VALUED = {
     "--only": "names of checks, as in --only race,bounds",
     "--json": "a file for the findings, or - for standard output",
@@ -36,7 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser(
         "check",
         help="run a program, and find races, indices out of bounds and more in its kernels",
-        usage="haulage check [-h] [--only CHECKS] [--json FILE] [--sarif FILE] "
+        usage="haulage check [-h] [--only CHECKS] [--lint] [--json FILE] [--sarif FILE] "
         "[--suppressions FILE] (PROGRAM | -m MODULE | -c CODE | -) [ARGS ...]",
         description="Run a Python program as `haulage run` does, on the CPU device, with each "
         "access of its kernels checked, and tell on standard error when it ends what is wrong: "
@@ -48,7 +49,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--only",
         metavar="CHECKS",
         help=f"the checks to make, with commas between them: {', '.join(CHECKS)}; also "
-        f"{', '.join(name for name in ALSO if name.endswith('check'))} (default: all)",
+        f"{', '.join(name for name in ALSO if name.endswith('check'))} (default: all but lint)",
+    )
+    parser.add_argument(
+        "--lint",
+        action="store_true",
+        help="tell what is right but slow or surprising on GPUs, and nothing else unless --only "
+        "names it",
     )
     parser.add_argument("--json", metavar="FILE", help="write the findings as JSON; -: to stdout")
     parser.add_argument(
@@ -78,10 +85,10 @@ def main(words: Sequence[str]) -> int:
     Raises:
         Refusal: what is asked cannot be done.
     """
-    options, program = run.split(words, "check", VALUED, ())
+    options, program = run.split(words, "check", VALUED, (LINT,))
     device = _device(options.get("--device"))
     suppressions = _suppressions(options.get("--suppressions"))
-    checks = _checks(options.get("--only") or suppressions.only)
+    checks = _checks(options, suppressions.only)
     outputs = {form: _output(form, options.get(form)) for form in ("--json", "--sarif")}
     if list(outputs.values()) == ["-", "-"]:
         raise Refusal("check: --json - and --sarif - would be mixed; name a file for one of them")
@@ -123,11 +130,15 @@ def _device(given: str | None) -> str:
     return named
 
 
-def _checks(named: str) -> str:
-    from haulage.checking.names import CHECKS, checks_of
+def _checks(options: dict[str, str], of_project: str) -> str:
+    from haulage.checking.names import USUAL, checks_of
 
+    named = options.get("--only", "")
+    lint = {"lint"} if LINT in options else set()
     try:
-        return ",".join(sorted(checks_of(named or CHECKS)))
+        if named or not lint:
+            lint |= checks_of(named or of_project or USUAL)
+        return ",".join(sorted(lint))
     except ValueError as wrong:
         raise Refusal(f"check: --only {named}: {wrong}") from wrong
 

@@ -87,6 +87,7 @@ def test_json_is_as_the_schema_says():
         **{"kind": "race", "file": "/src/a.py", "line": 2, "access": "write", "kernel": "blur"},
         **{"block": [1, 0, 0], "thread": [2, 0, 0], "array": "a", "index": [4, 5]},
         **{"allocated": {"file": "/src/a.py", "line": 3}, "same_value": True, "count": 9},
+        "measured": None,
         "other": {
             **{"file": "/src/a.py", "line": 1, "access": "read", "kernel": "blur"},
             **{"block": [0, 0, 0], "thread": [3, 0, 0]},
@@ -271,8 +272,11 @@ def test_fingerprints_stay_when_lines_move_and_differ_from_one_another(repositor
 
 
 def test_what_is_only_slow_is_a_warning(repository):
-    (result,) = run_of([finding(kind="slow")], repository)["results"]
+    measured = {"requests": 4, "looked_at": 4, "sectors": 128, "least_sectors": 16}
+    measured |= {"line_sectors": 128, "line_least_sectors": 16, "warps": 4, "all_warps": 4}
+    (result,) = run_of([finding(kind="uncoalesced", measured=measured)], repository)["results"]
     assert result["level"] == "warning"
+    assert result["properties"]["measured"] == measured
 
 
 def test_findings_are_counted_together_across_processes(tmp_path):

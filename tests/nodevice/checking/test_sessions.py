@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from haulage.checking.findings import KINDS, Access, Finding, Place
-from haulage.checking.names import CHECKS, MAKES, checks_of
+from haulage.checking.names import CHECKS, MAKES, USUAL, checks_of
 from haulage.checking.session import Session
 from haulage.runtime.process import runtime
 
@@ -20,7 +20,7 @@ def session():
     made = []
 
     def begun(*checks):
-        made.append(Session(checks or CHECKS))
+        made.append(Session(checks or USUAL))
         made[-1].begin()
         return made[-1]
 
@@ -64,8 +64,8 @@ def test_what_names_no_check_is_refused(names, error, words):
         checks_of(names)
 
 
-def test_each_kind_but_what_is_only_slow_comes_from_a_check():
-    assert {kind for makes in MAKES.values() for kind in makes} == set(KINDS) - {"slow"}
+def test_each_kind_comes_from_a_check():
+    assert {kind for makes in MAKES.values() for kind in makes} == set(KINDS)
 
 
 def test_a_session_is_the_checker_from_its_beginning_to_its_end():
@@ -87,7 +87,7 @@ def test_one_inside_of_another_is_the_checker_and_both_get_what_is_found(session
     runtime.current.checker.findings.add(finding(line=1))
     inner = session()
     assert runtime.current.checker is inner
-    assert outer.checks == inner.checks == set(CHECKS)
+    assert outer.checks == inner.checks == set(USUAL)
     for kind in ("race", "bounds"):
         runtime.current.checker.findings.add(finding(kind, line=2))
     runtime.current.checker.findings.checked(10)
@@ -107,12 +107,12 @@ def test_of_two_that_overlap_the_second_goes_on_when_the_first_has_ended(session
     assert (kinds(first), kinds(second)) == ([], ["race"])
 
 
-def test_what_is_only_slow_and_addresses_are_told_to_who_asked_for_something_like_it(session):
+def test_addresses_are_told_to_who_asked_for_something_like_it(session):
     bounds, race = session("bounds"), session("race")
-    for kind in ("slow", "address", "freed", "leak"):
+    for kind in ("divergence", "address", "freed", "leak"):
         bounds.findings.add(finding(kind))
-    assert kinds(bounds) == ["slow", "address", "freed", "leak"][:3]
-    assert kinds(race) == ["slow"]
+    assert kinds(bounds) == ["address", "freed"]
+    assert kinds(race) == []
 
 
 def test_who_is_to_know_is_told_of_each_change():

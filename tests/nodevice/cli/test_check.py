@@ -209,6 +209,21 @@ def test_the_checks_are_those_that_are_asked_for(tmp_path):
     assert kinds(out) == ["bounds"]
 
 
+@pytest.mark.parametrize(
+    ("words", "checks"),
+    [
+        (["--lint"], "lint"),
+        (["--lint", "--only", "race"], "lint race"),
+        (["--only=uncoalesced"], "lint"),
+        ([], "barrier bounds init memory race stream"),
+    ],
+)
+def test_what_is_slow_is_told_to_who_asks_for_it(tmp_path, words, checks):
+    text = "print(*sorted(runtime.current.checker.checks))\n"
+    file = program(tmp_path / "bad.py", text)
+    assert check(*words, file, cwd=tmp_path).stdout == f"{checks}\n"
+
+
 def test_the_program_runs_on_the_cpu_whatever_else_is_there(tmp_path):
     code = "from haulage import cuda; print(cuda.get_current_device())"
     environment = {**os.environ, "HAULAGE_DEVICE": ""}
@@ -285,7 +300,15 @@ def test_its_help_says_what_it_is_for(capsys):
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "with each access of its kernels checked" in text
-    for option in ("--only", "--json", "--sarif", "--suppressions", "-m MODULE", "racecheck"):
+    for option in (
+        "--only",
+        "--lint",
+        "--json",
+        "--sarif",
+        "--suppressions",
+        "-m MODULE",
+        "racecheck",
+    ):
         assert option in text
 
 

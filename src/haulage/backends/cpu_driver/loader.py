@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from haulage import forks
-from haulage._core import arithmetic, check, pool
+from haulage._core import arithmetic, check, lint, pool
 from haulage.backends.cpu_driver import elf, linker
 from haulage.errors import DeviceError
 
@@ -29,6 +29,7 @@ PROVIDED: dict[str, Callable[[], int]] = {
         **pool.FOR_KERNELS,
         **arithmetic.FOR_KERNELS,
         **check.FOR_KERNELS,
+        **lint.FOR_KERNELS,
     }.items()
 }
 

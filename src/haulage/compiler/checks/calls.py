@@ -7,6 +7,8 @@ from haulage.compiler.simt.ir.model import Instruction
 
 # What the names of all calls begin with.
 CHECKS = "haulage_check_"
+# And those of calls that only measure.
+LINTS = "haulage_lint_"
 THREAD = "haulage_check_thread"
 READ, WRITE, ATOMIC = "haulage_check_read", "haulage_check_write", "haulage_check_atomic"
 # Where a shared array is, and what stands behind a test of a local one: neither is an access of

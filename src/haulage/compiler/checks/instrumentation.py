@@ -11,9 +11,16 @@ from typing import Any
 
 from haulage._core import check
 from haulage.compiler import llvm
-from haulage.compiler.checks import sites
+from haulage.compiler.checks import lint, sites
 from haulage.compiler.checks.calls import ATOMIC
-from haulage.compiler.checks.lines import Location, locations, without_locations, without_records
+from haulage.compiler.checks.lines import (
+    Location,
+    location_of,
+    locations,
+    without_locations,
+    without_records,
+)
+from haulage.compiler.checks.lint import Left, Linted
 from haulage.compiler.checks.local_arrays import COPY, FILL, LocalArrays
 from haulage.compiler.checks.names import NAMES
 from haulage.compiler.checks.sites import Layout, Site
@@ -66,7 +73,6 @@ _OF_MANY = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
 # Kinds of memory.
 _PRIVATE, _SHARED, _OTHER = "private", "shared", "other"
 _MEMORY = {FILL: "ptr, i8, i64, i1", COPY: "ptr, ptr, i64, i1"}
-_NOWHERE = Location("", 0, "")
 _MOST_VALUE = 8
 # The bytes of an access that one call tells of, at most.
 _MOST_ACCESS = 128
@@ -78,7 +84,8 @@ class Instrumented:
 
     `least` has for each range of a launch the fewest bytes of an access that may be made there;
     `least_shared` is that of shared memory; `arrays` are the arrays there, by number.
-    `is_whole`: no access of what others can see is without a call.
+    `is_whole`: no access of what others can see is without a call. `linted` has the places that are
+    measured, if any are.
     """
 
     text: str
@@ -87,6 +94,7 @@ class Instrumented:
     least_shared: int
     arrays: tuple[Layout, ...]
     is_whole: bool
+    linted: Linted | None = None
 
 
 def instrumented(
@@ -100,15 +108,17 @@ def instrumented(
     """
     llvm.run_passes(module, target, "always_inliner", "sroa", "instruction_namer")
     text = without_records(str(module))
+    left = _left(module, target) if "lint" in checks else None
     function = reader.read(text, KERNEL)
     ranges = {function.parameters[at].name: number for number, at in enumerate(arrays)}
     made = _Instrumentation(function, locations(text), ranges, checks)
+    linted = None if left is None else made.lint(*left)
     made.instrument()
     start = definition_start(text, KERNEL)
     body, end = text.index("{\n", start) + 2, text.index("\n}", start)
     declared = "\n".join(
         f"declare {result} @{name}({given}) #{_ATTRIBUTES}"
-        for name, (result, given) in _DECLARED.items()
+        for name, (result, given) in (_DECLARED | (lint.DECLARED if left else {})).items()
     )
     declared += "".join(
         f"\ndeclare void @{name}({given})"
@@ -125,7 +135,22 @@ def instrumented(
         made.least_shared,
         tuple(made.arrays),
         made.is_whole(text),
+        linted,
     )
+
+
+def _left(module: Any, target: Target) -> tuple[Left, Left]:
+    """What LLVM leaves of a module where nothing is checked: of its arithmetic alone, where each
+    instruction keeps its line, and of all of it."""
+    combined, optimised = module.clone(), module.clone()
+    llvm.run_passes(combined, target, "instruction_combine", "dead_code_elimination")
+    llvm.optimise(optimised, target, 2, widen=False)
+    found = []
+    for each in (combined, optimised):
+        llvm.run_passes(each, target, "instruction_namer")
+        text = without_records(str(each))
+        found.append(Left(reader.read(text, KERNEL), locations(text)))
+    return found[0], found[1]
 
 
 # Of a group of attributes that LLVM's own numbers do not reach.
@@ -144,6 +169,7 @@ class _Instrumentation:
     arrays: list[Layout] = field(default_factory=list)
     _numbers: dict[Site, int] = field(default_factory=dict)
     _count: int = 0
+    _is_linted: bool = False
 
     def __post_init__(self) -> None:
         self._items = self.function.items()
@@ -175,6 +201,31 @@ class _Instrumentation:
             local.instrument()
         first = self.function.blocks[self.function.entry]
         first.body[:0] = self._begin()
+
+    def lint(self, combined: Left, optimised: Left) -> Linted:
+        """Put in, first of all, the calls that measure: see `Linted`."""
+        made = Linted(
+            self.function,
+            self.locations,
+            self._memory_of,
+            combined,
+            optimised,
+            {each.name: each.shape for each in self._layouts.values()},
+        )
+        made.add()
+        self._is_linted = True
+        return made
+
+    def _memory_of(self, address: str) -> tuple[str, str]:
+        roots = self._roots_of(address)
+        kinds = {self._kind(root) for root in roots}
+        if not kinds & {_SHARED, _OTHER}:
+            return "", ""
+        if kinds == {_SHARED}:
+            return "shared", ""
+        (root, *others) = roots
+        argument = root.removeprefix("%arg.") if root.startswith("%arg.") and not others else ""
+        return "global", argument.partition(".")[0]
 
     def is_whole(self, text: str) -> bool:
         """Whether calls tell of all accesses of memory that others can see: none is made by another
@@ -214,6 +265,8 @@ class _Instrumentation:
         made.append(Builder.cast("trunc", "i64", thread, "i32", narrow))
         given = (("i64", number), ("i32", narrow))
         made.append(Builder.call("ptr", "haulage_check_thread", given, _THREAD))
+        if self._is_linted:
+            made.append(Builder.call("ptr", lint.THREAD, given, lint.LANE))
         return made
 
     def _fresh(self) -> str:
@@ -232,6 +285,8 @@ class _Instrumentation:
 
     def _calls(self, item: Instruction) -> tuple[list[Instruction], list[Instruction]]:
         """The calls in front of an instruction, and behind it."""
+        if self.checks == {"lint"}:
+            return [], []
         if item.callee in (BARRIER, GRID_BARRIER):
             site = self._number(self._site(item, sites.BARRIER))
             passed = "grid_passed" if item.callee == GRID_BARRIER else "passed"
@@ -419,8 +474,7 @@ class _Instrumentation:
         return Builder.call(result, f"haulage_check_{word}", (("ptr", _THREAD), *given))
 
     def _site(self, item: Instruction, what: str, shared: bool = False, nbytes: int = 0) -> Site:
-        node = next((node for kind, node in item.metadata if kind == "dbg"), "")
-        found = self.locations.get(node.removeprefix("!"), _NOWHERE)
+        found = location_of(item, self.locations)
         return Site(what, found.file, found.line, found.array, shared, nbytes, None, shared)
 
     def _number(self, site: Site) -> int:

@@ -3,9 +3,11 @@ accessed there."""
 
 import os
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from haulage.compiler.checks.names import NAMES
+from haulage.compiler.simt.ir.model import Instruction
 
 _NODE = re.compile(r"(?m)^!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$")
 _FIELD = re.compile(r'(\w+): ("[^"]*"|!?[-\w.]+)')
@@ -19,6 +21,9 @@ class Location(NamedTuple):
     file: str
     line: int
     array: str
+
+
+NOWHERE = Location("", 0, "")
 
 
 def locations(text: str) -> dict[str, Location]:
@@ -44,6 +49,12 @@ def locations(text: str) -> dict[str, Location]:
         for number, (kind, fields) in nodes.items()
         if kind == "DILocation"
     }
+
+
+def location_of(item: Instruction, of: Mapping[str, Location]) -> Location:
+    """That of an instruction; of those without one an empty one."""
+    node = next((node for kind, node in item.metadata if kind == "dbg"), "")
+    return of.get(node.removeprefix("!"), NOWHERE)
 
 
 def without_records(text: str) -> str:

@@ -15,6 +15,7 @@ from haulage.compiler.checks.calls import (
     CHECKS,
     ENDED,
     FENCE,
+    LINTS,
     READ,
     THREAD,
     UNWRITTEN,
@@ -255,6 +256,8 @@ def without(text: str, target: Target, dropped: Dropped | None) -> str:
     function = reader.read(text, KERNEL)
 
     def is_dropped(item: Instruction) -> bool:
+        if (item.callee or "").startswith(LINTS):
+            return dropped is None
         if not (item.callee or "").startswith(CHECKS) or item.callee in (THREAD, UNWRITTEN):
             return False
         if dropped is None or item.callee not in ACCESSES:
