@@ -88,6 +88,7 @@ class CheckedLaunch:
             return None
         return Linting(
             linted,
+            self._overload,
             self._kernel,
             self._grid,
             self._block,

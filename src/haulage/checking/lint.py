@@ -11,6 +11,7 @@ from haulage.checking.findings import (
     DIVERGENCE,
     FLOAT64,
     IDLE_LANES,
+    LOCAL_MEMORY,
     UNCOALESCED,
     Finding,
 )
@@ -32,7 +33,9 @@ def told(finding: Finding) -> Finding | None:
     if words is None:
         return None
     message, count = words
-    return replace(finding, message=message + _part(finding.measured), count=count)
+    if finding.kind != LOCAL_MEMORY:
+        message += _part(finding.measured)
+    return replace(finding, message=message, count=count)
 
 
 _Words = tuple[str, int] | None
@@ -123,12 +126,21 @@ def _idle_lanes(finding: Finding, of: _Figures) -> _Words:
     ), of["launches"]
 
 
+def _local_memory(finding: Finding, of: _Figures) -> _Words:
+    gpu, _, arrays = finding.message.partition("|")
+    return (
+        f"code for {gpu} keeps {_counted(of['bytes'], 'byte')} of each thread in local memory, and "
+        f"not in registers: {arrays} ({_counted(of['threads'], 'thread')})"
+    ), of["threads"]
+
+
 _WORDS: dict[str, Callable[[Finding, _Figures], _Words]] = {
     UNCOALESCED: _uncoalesced,
     BANK_CONFLICT: _bank_conflict,
     DIVERGENCE: _divergence,
     FLOAT64: _float64,
     IDLE_LANES: _idle_lanes,
+    LOCAL_MEMORY: _local_memory,
 }
 
 

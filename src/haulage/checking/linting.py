@@ -10,13 +10,15 @@ from haulage.checking.findings import (
     DIVERGENCE,
     FLOAT64,
     IDLE_LANES,
+    LOCAL_MEMORY,
     UNCOALESCED,
     Access,
     Finding,
     Place,
 )
 from haulage.checking.places import place_of_program
-from haulage.compiler.checks.lint import Linted, LintSite
+from haulage.compiler.checks.lint import Linted, LintSite, LocalArray
+from haulage.errors import CompileError
 
 # Of a larger grid some blocks are measured, with about so many warps.
 MOST_WARPS = 1024
@@ -34,6 +36,7 @@ class Linting:
     def __init__(
         self,
         linted: Linted,
+        overload: Any,
         kernel: str,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
@@ -49,6 +52,7 @@ class Linting:
         self._threads = prod(block)
         self._warps = -(-self._threads // lanes)
         self._all_blocks = prod(grid)
+        self._local = _local_memory(linted, overload, lanes)
         self.blocks = _chosen(self._all_blocks, max(1, MOST_WARPS // self._warps))
 
     def begin(self, host: Iterable[tuple[int, int]]) -> None:
@@ -91,6 +95,12 @@ class Linting:
                     site, figures = found
                     add(self._finding(site, about | figures))
         self._add_idle(add, about, threads, idle)
+        if self._local is not None:
+            largest, hint, nbytes = self._local
+            access = Access(Place(largest.file, largest.line), "array", self._kernel)
+            figures = {"bytes": nbytes, "threads": self._all_blocks * self._threads}
+            name = largest.name
+            add(Finding(LOCAL_MEMORY, hint, access, array=name, measured=about | figures))
         return accesses
 
     def _grouped(self, kind: int) -> list[list[tuple[int, LintSite]]]:
@@ -216,6 +226,29 @@ _KINDS = {
     lint.LOOP: DIVERGENCE,
     lint.COUNT: FLOAT64,
 }
+
+
+# The GPU that code is made for to see what it keeps in local memory, by the lanes of a warp.
+_GPUS = {32: ("nvidia", "sm_80"), 64: ("amd", "gfx90a")}
+
+
+def _local_memory(linted: Linted, overload: Any, lanes: int) -> tuple[LocalArray, str, int] | None:
+    """Of a kernel with local arrays that are in memory on a GPU the largest one, what is to be said
+    of them, and the bytes of memory that a thread takes; else None."""
+    arrays = sorted(linted.local_arrays, key=lambda each: each.nbytes)
+    if not arrays or overload.body.lowered.prints:
+        # What is printed is in local memory, too.
+        return None
+    gpu = _GPUS[lanes]
+    try:
+        nbytes = overload.local_bytes_on(gpu)
+    except CompileError:
+        # It is for other GPUs, or for the CPU only.
+        return None
+    if nbytes < arrays[0].nbytes:
+        return None
+    named = ", ".join(f"{each.name or 'an array'} of {each.nbytes:,} bytes" for each in arrays)
+    return arrays[-1], f"{gpu[1]}|{named}", nbytes
 
 
 def _chosen(blocks: int, most: int) -> list[int] | None:

@@ -79,6 +79,7 @@ class Overload:
         self.loaded: dict[tuple[Device, tuple[int, int, int], str, str], Loaded] = {}
         self._checked: dict[object, Loaded] = {}
         self._checked_bodies: dict[frozenset[str], Body | KeptBody] = {}
+        self._local_bytes: dict[tuple[str, str], int] = {}
         self._versions: set[str] = {GENERAL}
         self._lock = forks.lock()
         self.keys = keys
@@ -126,6 +127,19 @@ class Overload:
         if checks not in self._checked_bodies:
             self._checked_bodies[checks] = self._body_for(place.code_for, checks)
         return self._checked_bodies[checks]
+
+    def local_bytes_on(self, code_for: tuple[str, str]) -> int:
+        """The bytes of local memory that a thread takes in code for a GPU, which need not be there:
+        ("nvidia", "sm_80").
+
+        Raises:
+            CompileError: the kernel cannot be compiled for it.
+        """
+        with self._lock:
+            if code_for not in self._local_bytes:
+                code = self._body_for(code_for).code(ANY_BLOCK, _THREADS)
+                self._local_bytes[code_for] = int(code.metadata["local_bytes"])
+            return self._local_bytes[code_for]
 
     def version_for(self, traits: Sequence[str]) -> str:
         """The version of the code for what a launch found in its arguments.

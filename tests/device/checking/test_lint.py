@@ -329,6 +329,44 @@ def test_float64_arithmetic_of_float32_data(device):
     assert linted(doubles, 2, 32, wide, wide, 1.5, 64) == {}
 
 
+# ---- local arrays -------------------------------------------------------------------------------
+
+
+@cuda.jit
+def sort_rows(x, out):
+    own = cuda.local.array(8, float32)
+    i = cuda.grid(1)
+    for k in range(8):
+        value = x[k, i]
+        j = k - 1
+        while j >= 0 and own[j] > value:
+            own[j + 1] = own[j]
+            j -= 1
+        own[j + 1] = value
+    for k in range(8):
+        out[k, i] = own[k]
+
+
+@cuda.jit
+def sums_of_rows(x, out):
+    own = cuda.local.array(3, float32)
+    i = cuda.grid(1)
+    for k in range(3):
+        own[k] = x[k, i]
+    out[0, i] = own[0] + own[1] + own[2]
+
+
+def test_local_arrays_that_are_in_memory(square):
+    found = linted(sort_rows, 2, 32, *square)
+    (local,) = (each for each in found.values() if each.kind == "local-memory")
+    assert local.message == (
+        "code for sm_80 keeps 32 bytes of each thread in local memory, and not in registers: own "
+        "of 32 bytes (64 threads)"
+    )
+    assert (_line(local), local.array) == ("own = cuda.local.array(8, float32)", "own")
+    assert linted(sums_of_rows, 2, 32, *square) == {}
+
+
 # ---- how it is told -----------------------------------------------------------------------------
 
 

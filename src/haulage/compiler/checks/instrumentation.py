@@ -7,6 +7,7 @@ accesses. So nothing can be taken for the same in several threads, and run once 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 from haulage._core import check
@@ -20,7 +21,7 @@ from haulage.compiler.checks.lines import (
     without_locations,
     without_records,
 )
-from haulage.compiler.checks.lint import Left, Linted
+from haulage.compiler.checks.lint import Left, Linted, LocalArray
 from haulage.compiler.checks.local_arrays import COPY, FILL, LocalArrays
 from haulage.compiler.checks.names import NAMES
 from haulage.compiler.checks.sites import Layout, Site
@@ -211,10 +212,22 @@ class _Instrumentation:
             combined,
             optimised,
             {each.name: each.shape for each in self._layouts.values()},
+            self._local_arrays(),
         )
         made.add()
         self._is_linted = True
         return made
+
+    def _local_arrays(self) -> list[LocalArray]:
+        found = []
+        for item in self.function.instructions():
+            if (item.callee or "").startswith(ARRAY_NOTE):
+                roots = self._roots_of(item.operands[0].text)
+                layout, at = _layout_of(item), location_of(item, self.locations)
+                if {self._kind(root) for root in roots} == {_PRIVATE} and at.file:
+                    nbytes = layout.nbytes * prod(layout.shape)
+                    found.append(LocalArray(layout.name, nbytes, at.file, at.line))
+        return found
 
     def _memory_of(self, address: str) -> tuple[str, str]:
         roots = self._roots_of(address)

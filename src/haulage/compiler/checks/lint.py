@@ -8,7 +8,7 @@ behind each branch and each loop.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
@@ -75,6 +75,15 @@ class Left(NamedTuple):
     locations: Mapping[str, Location]
 
 
+class LocalArray(NamedTuple):
+    """An array of a thread's own, the bytes that it has, and the line that makes it."""
+
+    name: str
+    nbytes: int
+    file: str
+    line: int
+
+
 @dataclass
 class Linted:
     """Puts the calls into a function.
@@ -83,7 +92,7 @@ class Linted:
     or "global", or "" for all else, and the name of the argument that it is of, or "". What LLVM
     takes away costs a GPU nothing: `combined` is what it leaves of the arithmetic, `optimised` what
     it leaves of the whole function where nothing is checked. `layouts` has the shapes of the arrays
-    that the kernel makes for itself, by their names.
+    that the kernel makes for itself, by their names, and `local_arrays` those of each thread.
     """
 
     function: Function
@@ -92,6 +101,7 @@ class Linted:
     combined: Left
     optimised: Left
     layouts: Mapping[str, tuple[int, ...]]
+    local_arrays: Sequence[LocalArray] = ()
     sites: list[LintSite] = field(default_factory=list)
     _groups: dict[object, int] = field(default_factory=dict)
     _numbers: dict[object, int] = field(default_factory=dict)
