@@ -68,11 +68,7 @@ def recurrences(function: Function, loop: Loop) -> Mapping[str, Recurrence]:
 
 def trip_count(function: Function, loop: Loop) -> int | None:
     """How many iterations a loop with one exit makes, or one less, if that can be read from it."""
-    exits = [
-        function.blocks[label].condition
-        for label in loop.labels
-        if not loop.labels.issuperset(function.blocks[label].successors)
-    ]
+    exits = _exits(function, loop)
     for phi in function.blocks[loop.header].phis:
         if phi.result in exits and {each.text for each in phi.operands} <= {"true", "false"}:
             # LLVM's way to count to two.
@@ -95,12 +91,7 @@ def trip_count(function: Function, loop: Loop) -> int | None:
 def is_counted(analyses: Analyses, loop: Loop) -> bool:
     """Whether a loop's one exit compares a counter with what the loop does not change, so that the
     trip count is known when it begins."""
-    blocks, stepping = analyses.function.blocks, recurrences(analyses.function, loop)
-    exits = [
-        blocks[label].condition
-        for label in loop.labels
-        if not loop.labels.issuperset(blocks[label].successors)
-    ]
+    exits, stepping = _exits(analyses.function, loop), recurrences(analyses.function, loop)
     condition = analyses.items.get(exits[0] or "") if len(exits) == 1 else None
     if condition is None or condition.opcode != "icmp":
         return False
@@ -108,6 +99,12 @@ def is_counted(analyses: Analyses, loop: Loop) -> bool:
     return made.intersection(condition.uses) <= stepping.keys() | {
         each.following for each in stepping.values()
     }
+
+
+def _exits(function: Function, loop: Loop) -> list[str | None]:
+    """The conditions by which threads leave a loop, None for an end that is no branch."""
+    blocks = map(function.blocks.__getitem__, loop.labels)
+    return [block.condition for block in blocks if not loop.labels.issuperset(block.successors)]
 
 
 def entering(phi: Instruction, loop: Loop, *, first: bool) -> Operand | None:
