@@ -18,7 +18,7 @@ MODULES = {
     "arithmetic": ["arithmetic.c"],
     "arrays": ["arrays.pyx"],
     "built": ["built.c"],
-    "check": ["check.pyx", "check_cells.c", "check_order.c"],
+    "check": ["check.pyx", "check_cells.c", "check_counts.c", "check_order.c"],
     "coherence": ["coherence.pyx"],
     "copies": ["copies.pyx"],
     "cpu_streams": ["cpu_streams.pyx"],

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 ORDER: list[set[str]] = [
     {"__main__"},
     {"__init__"},
-    {"cli", "pytest_plugin"},
+    {"cli", "coverage_plugin", "pytest_plugin"},
     {"dask"},
     {"integrations"},
     {"hip"},

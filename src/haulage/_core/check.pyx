@@ -11,6 +11,7 @@ cdef extern from "check_native.h" nogil:
     const int HAULAGE_FROM_DOWN
     const int HAULAGE_SITE_BITS, HAULAGE_SIZE_AT, HAULAGE_RANGE_AT, HAULAGE_NO_RANGE
     const int HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ONLY_READS, HAULAGE_TAKES, HAULAGE_ARRAYS
+    const int HAULAGE_COUNTERS
 
     ctypedef struct haulage_check_range:
         uint64_t low, high
@@ -57,6 +58,8 @@ cdef extern from "check_native.h" nogil:
     void haulage_check_fence(void *, int64_t)
     void haulage_check_array(void *, const void *, int64_t)
     void haulage_check_unwritten(void *, int64_t, int64_t)
+    uint64_t *haulage_check_counters()
+    uint64_t haulage_check_count(uint32_t)
 
 
 RACE, UNWRITTEN = HAULAGE_RACE, HAULAGE_UNWRITTEN
@@ -77,6 +80,8 @@ SHARED, HAS_VALUE, ONLY_READS = HAULAGE_SHARED, HAULAGE_HAS_VALUE, HAULAGE_ONLY_
 TAKES = HAULAGE_TAKES
 # So many arrays in shared memory are known.
 ARRAYS = HAULAGE_ARRAYS
+# So many counters there are in a process.
+COUNTERS = HAULAGE_COUNTERS
 
 # What runs the blocks of a launch of which only some are checked: see `sample_blocks`.
 ENTRY = <uintptr_t>&haulage_check_entry
@@ -100,6 +105,7 @@ FOR_KERNELS = {
     "haulage_check_fence": <uintptr_t>&haulage_check_fence,
     "haulage_check_array": <uintptr_t>&haulage_check_array,
     "haulage_check_unwritten": <uintptr_t>&haulage_check_unwritten,
+    "haulage_check_counters": <uintptr_t>&haulage_check_counters,
 }
 
 
@@ -191,3 +197,9 @@ def stray(uint64_t address):
     if not haulage_check_stray(address, &at):
         return None
     return at.site, at.block, at.thread
+
+
+def counts(uint32_t number):
+    """What threads of kernels have counted by now: a list of the first `number` counters."""
+    cdef uint32_t counter
+    return [haulage_check_count(counter) for counter in range(min(number, <uint32_t>COUNTERS))]

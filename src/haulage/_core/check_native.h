@@ -72,6 +72,9 @@ typedef struct {
     bool same, has_other;
 } haulage_check_found;
 
+/* How many ways of threads can be counted in a process. */
+enum { HAULAGE_COUNTERS = 1 << 20 };
+
 /* What a launch is. `shared_shift` is that of shared memory; `keeps`: its blocks wait for one another.
    Returns 0, or -1 without memory. */
 int haulage_check_begin(const haulage_check_range *ranges, uint32_t count, uint64_t blocks,
@@ -123,6 +126,11 @@ void haulage_check_array(void *thread, const void *address, int64_t number);
 /* Bytes are read, so many behind the beginning of one of the thread's own arrays, that it did not
    write. */
 void haulage_check_unwritten(void *thread, int64_t offset, int64_t how);
+/* The counters that code run by this thread of the system adds to: `HAULAGE_COUNTERS` of them. */
+uint64_t *haulage_check_counters(void);
+
+/* What threads of the system have added to a counter together, by now. */
+uint64_t haulage_check_count(uint32_t counter);
 
 #pragma GCC visibility pop
 

@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self, overload
 
 from haulage.checking import report
+from haulage.checking.coverage import Coverage
 from haulage.checking.findings import Finding
-from haulage.checking.names import USUAL, checks_of
+from haulage.checking.names import COVERAGE, USUAL, checks_of
 from haulage.checking.records import sources_of
 from haulage.checking.result import Result, result_of
 from haulage.checking.session import Session
 from haulage.checking.suppressions import Suppressions, read
+from haulage.checks import flag
 from haulage.errors import CheckFailed, Unsupported
 from haulage.runtime.devices.registry import current_device
 
@@ -29,7 +31,8 @@ class check(Sequence[Finding]):
 
     Args:
         only: the checks to make, as "race" or "race,bounds" or a list; None: all that tell what is
-            wrong. "lint" tells what is slow on GPUs.
+            wrong. "lint" tells what is slow on GPUs; "coverage": threads are only counted.
+        coverage: whether it is counted, too, which lines and branches threads come to.
         raises: whether findings are an error at the end.
         suppressions: a file of findings not to be told, as for the command; comments
             `# haulage: ignore` count in any case.
@@ -46,10 +49,13 @@ class check(Sequence[Finding]):
         self,
         *,
         only: str | Iterable[str] | None = None,
+        coverage: bool = False,
         raises: bool = True,
         suppressions: str | None = None,
     ) -> None:
-        self._checks = frozenset(USUAL) if only is None else checks_of(only)
+        self._checks = frozenset(USUAL) if only is None else checks_of(only, counts=True)
+        if flag(coverage, "coverage"):
+            self._checks |= {COVERAGE}
         self._raises = raises
         self._file = suppressions
         self._suppressions = Suppressions() if suppressions is None else read(suppressions)
@@ -109,13 +115,22 @@ class check(Sequence[Finding]):
             return Result()
         findings = self._session.findings
         return result_of(
-            findings, self._session.seconds, self._suppressions, sources_of(list(findings))
+            findings,
+            self._session.seconds,
+            self._suppressions,
+            sources_of(list(findings)),
+            self._session.coverage(),
         )
 
     @property
     def launches(self) -> int:
         """How many launches were checked."""
         return self.result.launches
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """Which lines and branches of kernels threads came to; None if that was not asked for."""
+        return self.result.coverage
 
     @property
     def accesses(self) -> int:

@@ -10,6 +10,7 @@ from haulage import forks
 from haulage._core import check
 from haulage.backends.base import KernelCrashed, KernelStopped
 from haulage.backends.cpu_driver import processor
+from haulage.checking.covering import CountedLaunch
 from haulage.checking.elements import LaunchedArray, dtype_of, element_of
 from haulage.checking.findings import (
     ADDRESS,
@@ -27,6 +28,7 @@ from haulage.checking.linting import Linting, is_single
 from haulage.checking.places import place_of, place_of_program
 from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import Integers, argument_offsets
+from haulage.compiler.checks.counters import COVERAGE
 from haulage.compiler.checks.sites import Site
 from haulage.compiler.checks.unneeded import Dropped
 from haulage.compiler.emit import version_without
@@ -149,10 +151,15 @@ class CheckedLaunch:
                     self._note(each, arrays)
 
     def _record(self, stream: int, packed: bytes) -> None:
-        """Let a graph have the launch, unchecked: nobody waits when it runs."""
+        """Let a graph have the launch, unchecked but for what is counted: nobody waits when it
+        runs."""
         if self._written is not None:
             each = range(len(self._arrays))
             self._written.not_seen([self._array(number, packed) for number in each])
+        if COVERAGE in self._checks:
+            launch = (self._overload, self._device, self._configuration, self._version)
+            CountedLaunch(self._findings, *launch).start(stream, packed)
+            return
         loaded = self._overload.load(self._device, self._block)
         header, start = loaded.prepare(self._configuration)
         start(stream, header + packed)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from haulage.checking.findings import KINDS, LINTS
+from haulage.compiler.checks.counters import COVERAGE
 from haulage.spelling import did_you_mean
 
 # What can be checked: the names that `--only` takes, and which kinds of findings each makes.
@@ -34,8 +35,9 @@ ALSO = {
 }
 
 
-def checks_of(names: str | Iterable[str]) -> frozenset[str]:
+def checks_of(names: str | Iterable[str], *, counts: bool = False) -> frozenset[str]:
     """The checks that are named: a name, several with commas between them, or an iterable of them.
+    `counts`: whether `COVERAGE` may be one.
 
     Raises:
         ValueError: one is no name of a check, or there is none.
@@ -45,11 +47,12 @@ def checks_of(names: str | Iterable[str]) -> frozenset[str]:
     for each in given:
         if not isinstance(each, str):
             raise TypeError(f"expected names of checks, as 'race', and not {each!r}")
+    others = (*ALSO, COVERAGE) if counts else (*ALSO,)
     words = [word.strip() for each in given for word in each.split(",")]
     found: set[str] = set()
     for word in words:
-        if word not in MAKES and word not in ALSO:
-            meant = did_you_mean(word, [*CHECKS, *ALSO])
+        if word not in MAKES and word not in others:
+            meant = did_you_mean(word, [*CHECKS, *others])
             raise ValueError(
                 f"there is no check {word!r}{meant or '; expected some of ' + ','.join(CHECKS)}"
             )

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from haulage import forks
+from haulage.checking import coverage as covered
+from haulage.checking.coverage import Coverage
 from haulage.checking.excerpts import AROUND, line_of
 from haulage.checking.findings import Finding, Findings
 from haulage.checking.result import absolute, finding_as_data, finding_of_data
@@ -46,26 +48,32 @@ class Record:
         if (is_new and few) or time.monotonic() > self._next:
             self.write()
 
-    def write(self) -> None:
-        """Write what there is, if anything was checked."""
+    def write(self, *, ends: bool = False) -> None:
+        """Write what there is, if anything was checked; `ends`: the process ends, so of coverage
+        also what was never launched."""
         with self._lock:
             findings = self._session.findings
             nobody_reads = not os.path.isdir(self._folder)  # the program itself has ended
-            if nobody_reads or not (findings.launches or len(findings)):
+            if nobody_reads or not (findings.launches or len(findings) or ends):
                 return
             began = time.monotonic()
+            coverage = self._session.coverage(alive=ends)
+            if not (findings.launches or len(findings) or coverage):
+                return
             with open(self._path + ".new", "w", encoding="utf-8") as file:
-                json.dump(self._data(findings), file)
+                json.dump(self._data(findings, coverage), file)
             os.replace(self._path + ".new", self._path)
             ended = time.monotonic()
             self._next = ended + (ended - began) / _PART
 
-    def _data(self, findings: Findings) -> dict[str, Any]:
+    def _data(self, findings: Findings, coverage: Coverage | None) -> dict[str, Any]:
         own = [absolute(each, self._started_in) for each in findings]
+        placed = None if coverage is None else coverage.from_folder(self._started_in)
         return {
             "findings": [finding_as_data(each) for each in own],
             "launches": findings.launches,
             "accesses": findings.accesses,
+            "coverage": None if placed is None else covered.as_data(placed),
             "sources": sources_of(own),
         }
 
@@ -94,15 +102,16 @@ def processes(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, json.load(file)
 
 
-def gathered(folder: str) -> tuple[Findings, dict[str, dict[int, str]]]:
+def gathered(folder: str) -> tuple[Findings, Coverage, dict[str, dict[int, str]]]:
     """What the files of a folder have together, and the lines that came with it."""
-    findings = Findings()
+    findings, coverage = Findings(), Coverage()
     sources: dict[str, dict[int, str]] = {}
     for _, data in processes(folder):
         for each in data["findings"]:
             findings.add(finding_of_data(each))
+        coverage += covered.of_data(data["coverage"] or [])
         findings.launches += data["launches"]
         findings.accesses += data["accesses"]
         for source, lines in data["sources"].items():
             sources.setdefault(source, {}).update({int(n): text for n, text in lines.items()})
-    return findings, sources
+    return findings, coverage, sources

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import TextIO
 
+from haulage.checking import coverage_table
 from haulage.checking.excerpts import Mark, excerpts, shown
 from haulage.checking.findings import KINDS, Access, Finding, Place
 from haulage.checking.result import Result
@@ -66,8 +67,18 @@ def as_text(result: Result, paint: Paint = plain) -> str:
     lines = []
     for kind, group in groupby(result.findings, key=lambda each: each.kind):
         lines += [*_page(kind, list(group), result, paint), ""]
+    lines += _coverage(result, paint)
     lines += [f"haulage check: {note}" for note in result.notes]
     return "\n".join([*lines, figures(result, paint)])
+
+
+def _coverage(result: Result, paint: Paint) -> list[str]:
+    if result.coverage is None:
+        return []
+    title, total = coverage_table.TITLE, coverage_table.summary(result.coverage)
+    head = [paint(title, "title"), paint("=" * len(title), "title")]
+    table = [*head, *coverage_table.table(result.coverage), ""] if len(result.coverage) else []
+    return [*table, f"haulage check: coverage: {total}"]
 
 
 def pages(result: Result, paint: Paint = plain) -> str:

@@ -1,13 +1,15 @@
 """What came of checking: what is told as text, JSON and SARIF."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from haulage.checking import coverage as covered
+from haulage.checking.coverage import Coverage
 from haulage.checking.excerpts import Sources
 from haulage.checking.findings import KINDS, Access, Finding, Findings, Place
 from haulage.checking.lint import folded, told
+from haulage.checking.places import from_root
 from haulage.checking.suppressions import Suppressions
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -24,6 +26,7 @@ class Result:
         launches, accesses: how many launches were checked, and accesses of their threads.
         seconds: how long the program was checked.
         sources: lines of files that only the process of the program can read.
+        coverage: which lines threads came to, or None if nobody asked.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -33,13 +36,18 @@ class Result:
     accesses: int = 0
     seconds: float = 0.0
     sources: Sources = field(default_factory=dict)
+    coverage: Coverage | None = None
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
 
 
 def result_of(
-    findings: Findings, seconds: float, suppressions: Suppressions, sources: Sources
+    findings: Findings,
+    seconds: float,
+    suppressions: Suppressions,
+    sources: Sources,
+    coverage: Coverage | None = None,
 ) -> Result:
     """What there is to be told of findings."""
     left: list[Finding] = []
@@ -58,6 +66,7 @@ def result_of(
         accesses=findings.accesses,
         seconds=seconds,
         sources=sources,
+        coverage=None if coverage is None else coverage.by_statements(sources),
     )
 
 
@@ -77,13 +86,16 @@ def _key(finding: Finding) -> tuple[Any, ...]:
 
 def as_data(result: Result) -> dict[str, Any]:
     """What `--json` writes; `schema.json` says what it is."""
-    return {
+    data = {
         "findings": [finding_as_data(each) for each in result.findings],
         "suppressed": result.suppressed,
         "launches": result.launches,
         "accesses": result.accesses,
         "seconds": result.seconds,
     }
+    if result.coverage is not None:
+        data["coverage"] = covered.report_data(result.coverage)
+    return data
 
 
 def finding_as_data(finding: Finding) -> dict[str, Any]:
@@ -165,9 +177,7 @@ def absolute(finding: Finding, folder: str) -> Finding:
     """The finding with its files' names from the root on."""
 
     def of(place: Place | None) -> Place | None:
-        if place is None or place.file.startswith("<"):
-            return place
-        return Place(os.path.normpath(os.path.join(folder, place.file)), place.line)
+        return place and Place(from_root(place.file, folder), place.line)
 
     other = finding.other
     return replace(

@@ -3,14 +3,20 @@
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haulage import forks
+from haulage.backends.base import KernelStopped
+from haulage.checking.covering import ONLY_COVERAGE, CountedLaunch
 from haulage.checking.findings import Finding, Findings
-from haulage.checking.launching import CheckedLaunch
 from haulage.checking.names import MAKES, USUAL
+from haulage.compiler.checks.counters import COUNTERS, COVERAGE
 from haulage.interruption import on_error
 from haulage.runtime.process import runtime
+
+if TYPE_CHECKING:
+    from haulage.checking.coverage import Coverage
+    from haulage.checking.launching import CheckedLaunch
 
 _changing = forks.lock()
 # Those that have begun and have not ended, in the order in which they began.
@@ -28,7 +34,7 @@ class Session:
     them, the last, is the process's checker; each gets what is found while it is open.
 
     Attributes:
-        asked: of `CHECKS`, those that this session asks for.
+        asked: of `CHECKS` and `COVERAGE`, those that this session asks for.
         findings: what was found by now, of what it asks for.
         changed: called when a launch was checked or something was found, with whether that is new.
     """
@@ -43,10 +49,13 @@ class Session:
         self._kinds = set().union(*(MAKES[each] for each in self.asked & MAKES.keys()))
         self.changed = changed or _no_matter
         self._began = self._ended = time.perf_counter()
+        # What the counters of coverage said then.
+        self._before: list[int] = []
+        self._after: list[int] | None = None
 
     @property
     def checks(self) -> frozenset[str]:
-        """Of `CHECKS`, those that are made: what any open session asks for."""
+        """Of `CHECKS` and `COVERAGE`, those that are made: what any open session asks for."""
         return self.asked.union(*(each.asked for each in _open))
 
     @property
@@ -65,8 +74,13 @@ class Session:
         device: Any,
         configuration: Any,
         version: str,
-    ) -> CheckedLaunch:
+    ) -> "CheckedLaunch | CountedLaunch":
         """What checked launches of an overload are started by: see `observing.Checker`."""
+        if self.checks - {"stream"} == ONLY_COVERAGE:
+            return CountedLaunch(self.findings, overload, device, configuration, version)
+        # It imports the compiler.
+        from haulage.checking.launching import CheckedLaunch
+
         return CheckedLaunch(self.findings, self.checks, overload, device, configuration, version)
 
     def begin(self) -> None:
@@ -80,6 +94,7 @@ class Session:
             if self in _open:
                 raise RuntimeError("this session has begun already")
             self._began = time.perf_counter()
+            self._before, self._after = COUNTERS.counts(), None
             _open.append(self)
             _follow_open()
         with on_error(self._leave):
@@ -102,9 +117,26 @@ class Session:
         with _changing:
             if self in _open:
                 self._ended = time.perf_counter()
+                self._after = COUNTERS.counts()
                 _open.remove(self)
                 _follow_open()
         _follow_host()
+
+    def forget(self) -> None:
+        """Forget what was found and counted by now."""
+        self.findings.clear()
+        self._before, self._after = COUNTERS.counts(), None
+
+    def coverage(self, *, alive: bool = True) -> "Coverage | None":
+        """What threads did by now, if this session asks for it; with `alive` also of kernels that
+        were never launched."""
+        if COVERAGE not in self.asked:
+            return None
+        # It imports all that launches kernels.
+        from haulage.checking.coverage import coverage_since
+
+        now = COUNTERS.counts() if self._after is None else self._after
+        return coverage_since(self._before, now, alive=alive)
 
     def wait(self) -> None:
         """Wait for what was launched, so that all of it is in `findings`.
@@ -117,6 +149,18 @@ class Session:
         with nullcontext() if host_checker is None else host_checker.unseen():
             for device in runtime.current.found.get("cpu", ()):
                 device.finish()
+
+    def settle(self) -> None:
+        """Wait for what was launched, and leave what threads failed with to the next wait. While
+        work is recorded for a graph, nothing is waited for."""
+        for device in runtime.current.found.get("cpu", ()):
+            if device.capturing:
+                continue
+            backend: Any = device.backend
+            try:
+                backend.synchronize()
+            except KernelStopped as stopped:
+                backend._keep_failure(0, stopped)
 
     def wants(self, kind: str) -> bool:
         """Whether a finding of this kind comes from a check that this session asks for."""

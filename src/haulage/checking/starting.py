@@ -36,13 +36,13 @@ def begin_as(settings: Settings) -> None:
 
 class _Process:
     def __init__(self, settings: Settings) -> None:
-        self.session = Session(checks_of(settings.checks))
+        self.session = Session(checks_of(settings.checks, counts=True))
         self._record = Record(settings.folder, self.session)
         self.session.changed = self._record.note
 
     def begin_anew(self) -> None:
         """In a process that was forked: what was found before is the parent's."""
-        self.session.findings.clear()
+        self.session.forget()
         self._record.begin_anew()
 
     def end(self) -> None:
@@ -53,4 +53,4 @@ class _Process:
         # Of kernels that failed the end of the runtime tells.
         with suppress(HaulageError):
             self.session.end()
-        self._record.write()
+        self._record.write(ends=True)

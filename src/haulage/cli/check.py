@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from haulage.checking.result import Result
     from haulage.checking.suppressions import Suppressions
 
-LINT = "--lint"
+LINT, COVER = "--lint", "--coverage"
 VALUED = {
     "--only": "names of checks, as in --only race,bounds",
     "--json": "a file for the findings, or - for standard output",
@@ -37,8 +37,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser(
         "check",
         help="run a program, and find races, indices out of bounds and more in its kernels",
-        usage="haulage check [-h] [--only CHECKS] [--lint] [--json FILE] [--sarif FILE] "
-        "[--suppressions FILE] (PROGRAM | -m MODULE | -c CODE | -) [ARGS ...]",
+        usage="haulage check [-h] [--only CHECKS] [--lint] [--coverage] [--json FILE] "
+        "[--sarif FILE] [--suppressions FILE] (PROGRAM | -m MODULE | -c CODE | -) [ARGS ...]",
         description="Run a Python program as `haulage run` does, on the CPU device, with each "
         "access of its kernels checked, and tell on standard error when it ends what is wrong: "
         "indices out of bounds, races, memory that nobody wrote, barriers that some threads go "
@@ -49,13 +49,19 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--only",
         metavar="CHECKS",
         help=f"the checks to make, with commas between them: {', '.join(CHECKS)}; also "
-        f"{', '.join(name for name in ALSO if name.endswith('check'))} (default: all but lint)",
+        f"{', '.join(name for name in ALSO if name.endswith('check'))} (default: all but lint); "
+        "coverage: threads are only counted",
     )
     parser.add_argument(
         "--lint",
         action="store_true",
         help="tell what is right but slow or surprising on GPUs, and nothing else unless --only "
         "names it",
+    )
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="tell, too, which lines and branches of kernels threads came to, and which not",
     )
     parser.add_argument("--json", metavar="FILE", help="write the findings as JSON; -: to stdout")
     parser.add_argument(
@@ -85,7 +91,7 @@ def main(words: Sequence[str]) -> int:
     Raises:
         Refusal: what is asked cannot be done.
     """
-    options, program = run.split(words, "check", VALUED, (LINT,))
+    options, program = run.split(words, "check", VALUED, (LINT, COVER))
     device = _device(options.get("--device"))
     suppressions = _suppressions(options.get("--suppressions"))
     checks = _checks(options, suppressions.only)
@@ -96,6 +102,7 @@ def main(words: Sequence[str]) -> int:
     import tempfile
     import time
 
+    from haulage.checking.names import COVERAGE
     from haulage.checking.settings import Settings
 
     before = dict(os.environ)
@@ -111,7 +118,8 @@ def main(words: Sequence[str]) -> int:
             began = time.perf_counter()
             status = _run(command)
             seconds = time.perf_counter() - began
-            result = _result(folder, seconds, suppressions, program)
+            counts = COVERAGE in checks.split(",")
+            result = _result(folder, seconds, suppressions, program, counts)
     finally:
         # What the program was told is not meant for this process, which lives on.
         os.environ.clear()
@@ -131,14 +139,16 @@ def _device(given: str | None) -> str:
 
 
 def _checks(options: dict[str, str], of_project: str) -> str:
-    from haulage.checking.names import USUAL, checks_of
+    from haulage.checking.names import COVERAGE, USUAL, checks_of
 
     named = options.get("--only", "")
-    lint = {"lint"} if LINT in options else set()
+    made = {"lint"} if LINT in options else set()
     try:
-        if named or not lint:
-            lint |= checks_of(named or of_project or USUAL)
-        return ",".join(sorted(lint))
+        if named or not made:
+            made |= checks_of(named or of_project or USUAL, counts=True)
+        if COVER in options:
+            made.add(COVERAGE)
+        return ",".join(sorted(made))
     except ValueError as wrong:
         raise Refusal(f"check: --only {named}: {wrong}") from wrong
 
@@ -194,16 +204,17 @@ def _run(command: list[str]) -> int:
 
 
 def _result(
-    folder: str, seconds: float, suppressions: Suppressions, program: Sequence[str]
+    folder: str, seconds: float, suppressions: Suppressions, program: Sequence[str], counts: bool
 ) -> Result:
     from haulage.checking.records import gathered
     from haulage.checking.result import result_of
 
-    findings, sources = gathered(folder)
+    findings, coverage, sources = gathered(folder)
     if program[0][:2] == "-c":
         text = program[1] if program[0] == "-c" else program[0][2:]
         sources.setdefault("<string>", dict(enumerate(text.split("\n"), 1)))
-    return result_of(findings, seconds, suppressions, sources)
+    counted = coverage if counts else None
+    return result_of(findings, seconds, suppressions, sources, counted)
 
 
 def _tell(result: Result, outputs: dict[str, str]) -> None:

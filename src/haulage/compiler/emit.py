@@ -15,6 +15,7 @@ from haulage.compiler import llvm, versions
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.bounds.unchecked import unchecked
+from haulage.compiler.checks import counters
 from haulage.compiler.checks.instrumentation import Instrumented, instrumented
 from haulage.compiler.checks.unneeded import Dropped, Unneeded, without
 from haulage.compiler.clean import clean
@@ -55,8 +56,8 @@ class CPUBody(Body):
         at the addresses `disjoint` overlap no others."""
         made = self._cleaned.get((version, disjoint))
         if made is None:
-            text = versions.specialised(self.lowered, version, disjoint)
-            instrument = partial(self._instrument, version) if self._options.checks else None
+            text = counters.declared(versions.specialised(self.lowered, version, disjoint))
+            instrument = partial(self._instrument, version) if self._options.watched else None
             made = clean(text, self.lowered.entry, self.target, instrument)
             made = _without_noalias(made) if disjoint else made
             self._cleaned[version, disjoint] = made
@@ -64,7 +65,7 @@ class CPUBody(Body):
 
     def _instrument(self, version: str, module: Any) -> Any:
         """The module with calls of what checks it while it runs."""
-        made = instrumented(module, self.target, self._ranges, self._options.checks)
+        made = instrumented(module, self.target, self._ranges, self._options.watched)
         self._instrumented[version] = made
         return llvm.parse(made.text)
 
@@ -98,7 +99,7 @@ class CPUBody(Body):
         """Which checks of a version's code launches need not make, for blocks of one size."""
         with llvm.LOCK:
             text = self.cleaned(version)
-            return Unneeded(text, self.target, self._ranges, block, self._options.checks)
+            return Unneeded(text, self.target, self._ranges, block, self._options.watched)
 
     def _inlined(self) -> tuple[str, str]:
         try:
@@ -111,9 +112,9 @@ class CPUBody(Body):
         made_for, _, dropped = version.partition("|")
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
-        if self._options.checks and dropped != _ALL:
+        if self._options.watched and dropped != _ALL:
             off |= _NOT_CHECKED
-        if self._options.checks and way == REGIONS:
+        if self._options.watched and way == REGIONS:
             # A thread may stop in front of a barrier, at an index that only this check looks at.
             way = AUTO
 
@@ -131,7 +132,7 @@ class CPUBody(Body):
                     if proven is not None:
                         bodies, stage, choosing = [proven.text, general], "bounds", proven.entry
                 every = [made(text, off) for text in bodies]
-                promotable = () if stage or self._options.checks else every[0].promotable
+                promotable = () if stage or self._options.watched else every[0].promotable
                 promoted = self.cleaned(made_for, promotable) if promotable else general
                 if promoted != general and not stage:
                     bodies, stage, choosing = [promoted, general], "disjoint", every[0].choosing
@@ -277,7 +278,7 @@ def _probing(text: str) -> str:
 
 def _optimised(blocks: Transformed, target: Target, *, widen: bool) -> Any:
     """The module of blocks, with the mathematics that it calls, at LLVM's level 3."""
-    module = llvm.parse(with_definitions(_probing(blocks.llvm), target))
+    module = llvm.parse(counters.defined(with_definitions(_probing(blocks.llvm), target)))
     # Threads side by side would become a vector that is gathered from their rows.
     llvm.optimise(module, target, 3, widen=widen, superwords=not blocks.jammed)
     settled = far.settled(str(module))

@@ -55,6 +55,16 @@ class Options:
         return replace(self, launch_bounds=(most or threads, fewest or 1, *others))
 
     @property
+    def watched(self) -> frozenset[str]:
+        """Those of `checks` that look at what the kernel does to memory, and where it waits."""
+        return self.checks - {"coverage"}
+
+    @property
+    def counts(self) -> bool:
+        """Whether the ways of threads through the code are counted."""
+        return "coverage" in self.checks
+
+    @property
     def checks_indices(self) -> bool:
         """Whether indices are compared with their bounds."""
         return self.raises_index_errors or "bounds" in self.checks

@@ -8,6 +8,8 @@ from importlib import resources
 import pytest
 
 from haulage.checking import sarif
+from haulage.checking.coverage import Coverage, FunctionCoverage, of_data
+from haulage.checking.coverage import as_data as covered_data
 from haulage.checking.findings import KINDS, Access, Finding, Findings, Place
 from haulage.checking.records import Record, gathered
 from haulage.checking.result import Result, as_data, finding_as_data, finding_of_data
@@ -100,6 +102,22 @@ def test_json_is_as_the_schema_says():
     }
 
 
+def test_coverage_is_as_the_schema_says():
+    arcs = {(-4, 5): 8, (5, 6): 6, (5, 7): 2, (6, 7): 6, (5, 9): 0, (9, 7): 0, (7, -4): 8}
+    compiled = frozenset(arc for arc in arcs if 9 not in arc)
+    covered = Coverage([FunctionCoverage("/src/a.py", "blur", 4, True, arcs, compiled)])
+    data = json.loads(json.dumps(as_data(Result(coverage=covered))))
+    assert list(problems(data, SCHEMA)) == []
+    (function,) = data["coverage"]["files"][0]["functions"]
+    assert function.pop("arcs") == [[*arc, count] for arc, count in sorted(arcs.items())]
+    assert function == {
+        **{"name": "blur", "line": 4, "kernel": True, "threads": 8},
+        **{"lines": [[5, 8], [6, 6], [7, 8]], "missing": [], "left_out": [9]},
+        "branches": [[5, 6, 6], [5, 7, 2]],
+    }
+    assert list(of_data(json.loads(json.dumps(covered_data(covered))))) == list(covered)
+
+
 def test_the_schema_knows_the_kinds_and_refuses_what_is_none():
     assert SCHEMA["$defs"]["finding"]["properties"]["kind"]["enum"] == list(KINDS)
     good = as_data(Result([pair()]))
@@ -131,7 +149,7 @@ def test_a_process_keeps_its_file_up_to_date(tmp_path, monkeypatch):
     session.findings.add(finding("<string>"))
     monkeypatch.chdir("/")
     session.findings.add(finding("here.py", line=7))
-    found, sources = gathered(str(tmp_path))
+    found, _, sources = gathered(str(tmp_path))
     files = [each.access.place.file for each in found]
     assert files == [str(tmp_path / "here.py"), "<string>", str(tmp_path / "here.py")]
     assert (found.launches, found.accesses, sources) == (1, 5, {})
@@ -150,7 +168,7 @@ def test_what_was_found_before_is_not_written_each_time(tmp_path, monkeypatch):
     session = Session()
     record = Record(str(tmp_path), session)
     written = []
-    monkeypatch.setattr(record, "_data", lambda findings: written.append(len(findings)) or {})
+    monkeypatch.setattr(record, "_data", lambda findings, _: written.append(len(findings)) or {})
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     session.changed = record.note
     for _ in range(3):
@@ -284,7 +302,8 @@ def test_findings_are_counted_together_across_processes(tmp_path):
     findings.add(finding())
     for name in ("1", "2"):
         data = {"findings": [finding_as_data(each) for each in findings], "sources": {}}
+        data["coverage"] = None
         (tmp_path / f"{name}.json").write_text(json.dumps({**data, "launches": 1, "accesses": 2}))
-    found, _ = gathered(str(tmp_path))
+    found, _, _ = gathered(str(tmp_path))
     assert [each.count for each in found] == [2]
     assert (found.launches, found.accesses) == (2, 4)

@@ -395,3 +395,72 @@ def test_a_test_with_such_kernels_fails_and_says_why(tmp_path):
         "haulage check: 4 findings (1 bounds, 2 race, 1 barrier) in 1 test; 6 launches"
         in done.stdout
     )
+
+
+COVERED = """
+import subprocess
+import sys
+
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def ends(x):
+    i = cuda.grid(1)
+    if i == 0:
+        x[i] = 1
+    elif i == x.size:
+        x[0] = 2
+    if (
+        i < 0
+    ):
+        x[0] = 3
+        x[0] = 4
+
+@cuda.jit
+def never(x):
+    for i in range(x.size):
+        x[i] = 0
+
+if __name__ == "__main__":
+    ends[2, 8](np.zeros(20))
+    if len(sys.argv) == 1:
+        subprocess.run([sys.executable, __file__, "another"], check=True)
+"""
+
+
+def test_coverage_is_told_of_all_processes_and_of_kernels_that_never_ran(tmp_path):
+    file = written(tmp_path / "covered.py", COVERED)
+    done = check("--only", "coverage", "--json", "out.json", file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("coverage: the lines and branches")
+    assert lines[3] == "covered.py"
+    rows = [line.split() for line in lines[5:7]]
+    ways = ["14,", "18-19,", "13->14", "never,", "15->18", "never"]
+    assert rows == [
+        ["kernel", "ends", *["8", "3", "6", "2", "32"], *ways],
+        ["kernel", "never", *["2", "2", "2", "2", "0", "23-24"]],
+    ]
+    assert lines[-2] == (
+        "haulage check: coverage: 5 of 10 (50 %) lines and 4 of 8 (50 %) branches of 2 functions "
+        "in 1 file executed"
+    )
+    assert last(done).startswith("haulage check: nothing found; 2 launches and 0 accesses")
+    data = json.loads((tmp_path / "out.json").read_text())
+    (covered,) = data["coverage"]["files"]
+    assert covered["file"] == str(file)
+    ends, never = covered["functions"]
+    assert [10, 32] in ends["lines"]
+    assert [11, 12, 2] in ends["branches"]
+    assert never["missing"] == [23, 24]
+
+
+def test_coverage_goes_beside_the_checks(tmp_path):
+    text = COVERED.replace("elif i == x.size", "elif i == 1")
+    file = written(tmp_path / "covered.py", text)
+    done = check("--coverage", "--only", "race", file, "one", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "race: two threads, one location" in done.stderr
+    (row,) = [line.split() for line in done.stderr.splitlines() if line.startswith("  kernel ends")]
+    assert row[2:7] == ["8", "2", "6", "1", "16"]

@@ -9,6 +9,7 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import find_const, guard
 
+from haulage.compiler.frontend import counting
 from haulage.compiler.frontend.ends import number_ends
 
 # A kernel's function has this attribute, one that is called from kernels has not.
@@ -76,6 +77,13 @@ class BytecodeInterpreter(Interpreter):
         self.definitions[temporary.name] = [made.target]
 
 
+def interpreted(identity: Any, bytecode: Any) -> Any:
+    """Numba's IR of a function's bytecode; with the counts of coverage, if it is to be counted."""
+    function_ir = BytecodeInterpreter(identity).interpret(bytecode)
+    counting.count(function_ir, hasattr(identity.func, KERNEL))
+    return function_ir
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class TranslateByteCode(FunctionPass):
     """Numba's pass of this name with our interpreter of bytecode."""
@@ -86,7 +94,7 @@ class TranslateByteCode(FunctionPass):
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        function_ir = BytecodeInterpreter(state["func_id"]).interpret(state["bc"])
+        function_ir = interpreted(state["func_id"], state["bc"])
         function = state["func_id"].func
         if hasattr(function, KERNEL):
             number_ends(function_ir, function.__code__)

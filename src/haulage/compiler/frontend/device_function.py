@@ -34,7 +34,7 @@ class DeviceFunction(Dispatcher):
         self._options = options
         self._declared = declared
         # By the arguments' types, and what is inherited.
-        self._results: dict[tuple[Any, tuple[bool, bool]], Any] = {}
+        self._results: dict[tuple[Any, tuple[bool, bool, bool]], Any] = {}
 
     def fold_argument_types(self, args: Any, kws: Any) -> Any:
         """The function's signature, and a type for each of its parameters."""
@@ -68,7 +68,7 @@ class DeviceFunction(Dispatcher):
         """Numba's compile result for a tuple of argument types.
 
         Where the function that is being compiled has its indices checked, so has this, and on the
-        CPU likewise its lines told.
+        CPU likewise its lines told and the ways of threads counted.
         """
         key = (args, self._inherited())
         result = self._results.get(key)
@@ -94,20 +94,21 @@ class DeviceFunction(Dispatcher):
 
     def _flags(self) -> Any:
         flags = numba_flags(self._options, self.targetdescr.kind)
-        checks_indices, tells_lines = self._inherited()
+        checks_indices, tells_lines, counts = self._inherited()
         flags.boundscheck = flags.boundscheck or checks_indices
         if tells_lines:
             flags.debuginfo = flags.dbg_directives_only = True
+        flags.counts = flags.counts or counts
         return flags
 
-    def _inherited(self) -> tuple[bool, bool]:
+    def _inherited(self) -> tuple[bool, bool, bool]:
         """Whether the function that Numba is compiling has its indices checked, and, on the CPU,
-        its lines told."""
+        its lines told and the ways of threads counted."""
         flags = ConfigStack.top_or_none()
         if flags is None:
-            return False, False
+            return False, False, False
         tells_lines = flags.debuginfo and self.targetdescr.kind == "cpu"
-        return bool(flags.boundscheck), bool(tells_lines)
+        return bool(flags.boundscheck), bool(tells_lines), getattr(flags, "counts", False)
 
     def get_overload(self, sig: Any) -> Any:
         args, _ = sigutils.normalize_signature(sig)

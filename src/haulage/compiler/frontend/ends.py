@@ -8,6 +8,7 @@ from typing import Any
 from numba.core import ir
 
 from haulage.compiler.ends import LEFT, MOST
+from haulage.compiler.frontend.counting import Count
 
 # What a `return` without a value is made of, besides what it shares its place with by accident.
 _OF_RETURN = frozenset(("LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "NOP", "POP_TOP"))
@@ -54,10 +55,13 @@ def _one_for_each_way(function_ir: Any, label: int) -> list[Any]:
 
 def _only_returns(block: Any) -> bool:
     return isinstance(block.terminator, ir.Return) and all(
-        isinstance(statement, ir.Assign)
-        and (
-            isinstance(statement.value, ir.Const)
-            or (isinstance(statement.value, ir.Expr) and statement.value.op == "cast")
+        isinstance(statement, Count)
+        or (
+            isinstance(statement, ir.Assign)
+            and (
+                isinstance(statement.value, ir.Const)
+                or (isinstance(statement.value, ir.Expr) and statement.value.op == "cast")
+            )
         )
         for statement in block.body[:-1]
     )

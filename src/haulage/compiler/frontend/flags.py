@@ -4,25 +4,35 @@ from typing import Any
 
 from numba.core.compiler import Flags
 from numba.core.cpu_options import FastMathOptions
+from numba.core.targetconfig import Option
 
 from haulage.compiler.options import Options
+
+
+class KernelFlags(Flags):
+    """Numba's, and whether the ways of threads are counted."""
+
+    __slots__ = ()
+
+    counts = Option(type=bool, default=False, doc="Count the ways of threads.")
 
 
 def numba_flags(options: Options, kind: str) -> Any:
     """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors
     (Python's in a debug kernel)."""
-    flags = Flags()
+    flags = KernelFlags()
     flags.no_compile = True
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.enable_ssa = True
-    if options.checks or (kind != "cpu" and (options.debug or options.lineinfo)):
+    if options.watched or (kind != "cpu" and (options.debug or options.lineinfo)):
         # Of variables LLVM's code generator for PTX cannot tell where functions are inlined: it
         # ends the process. So it is told of lines only.
         flags.debuginfo = flags.dbg_directives_only = True
     flags.error_model = "python" if options.debug else "numpy"
     flags.boundscheck = options.checks_indices
+    flags.counts = options.counts
     wanted: Any = options.fastmath
     if wanted is not True:
         wanted = {"contract", *(wanted or ())}

@@ -28,7 +28,7 @@ from numba.core.ir_utils import (
 )
 
 from haulage.compiler.frontend.binding import LEFT_OUT, bind
-from haulage.compiler.frontend.bytecode import BytecodeInterpreter
+from haulage.compiler.frontend.bytecode import interpreted
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -128,7 +128,7 @@ def _bound(call: Any, name: str, signature: inspect.Signature, args: Any) -> Any
 def _inner_ir(function: Any, closure: Any) -> Any:
     """The IR of an inner function with the caller's variables for those of its closure."""
     identity = FunctionIdentity.from_function(function)
-    inner = BytecodeInterpreter(identity).interpret(ByteCode(func_id=identity))
+    inner = interpreted(identity, ByteCode(func_id=identity))
     postproc.PostProcessor(inner).run()
     callee_ir_validator(inner)
     _Inliner(inner).run()

@@ -22,7 +22,7 @@ from numba.core.typed_passes import (
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
 from haulage.compiler.checks.names import NAMES
-from haulage.compiler.frontend import indices
+from haulage.compiler.frontend import counting, indices
 from haulage.compiler.frontend.binding import LEFT_OUT, bind
 from haulage.compiler.frontend.bytecode import KERNEL, TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
@@ -78,6 +78,9 @@ class _PlacedLower(_BoundLower):
         return self.func_ir.loc.with_lineno(min(inside, default=first + 1) - 1)
 
     def lower_inst(self, inst: Any) -> None:
+        if isinstance(inst, counting.Count):
+            counting.lower(self.builder, inst)
+            return
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
