@@ -207,7 +207,11 @@ static uint32_t add_intervals(const slot *of, interval *at)
 /* The sectors that hold some bytes, and how few could hold as many. */
 static void count_sectors(interval *at, uint32_t count, uint64_t *sectors, uint64_t *least)
 {
-    qsort(at, count, sizeof *at, by_start);
+    bool sorted = true;
+    for (uint32_t i = 1; i < count && sorted; i++)
+        sorted = at[i - 1].start <= at[i].start;
+    if (!sorted)
+        qsort(at, count, sizeof *at, by_start);
     uint64_t bytes = 0, found = 0, end = 0, next = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t first = at[i].start, behind = first + at[i].nbytes;
@@ -240,7 +244,11 @@ static uint64_t count_ways(const slot *of, uint64_t *parts, uint64_t *steps)
                     each[count++] = of->at[lane] / WORD + word;
         if (!count)
             continue;
-        qsort(each, count, sizeof *each, by_number);
+        bool sorted = true;
+        for (uint32_t i = 1; i < count && sorted; i++)
+            sorted = each[i - 1] <= each[i];
+        if (!sorted)
+            qsort(each, count, sizeof *each, by_number);
         for (uint32_t i = 0; i < count; i++)
             if (!i || each[i] != each[i - 1]) {
                 uint32_t ways = ++used[each[i] % BANKS];

@@ -118,6 +118,8 @@ class CheckedLaunch:
         backend._wait_for_turn(stream)
         with _lock:
             faults.read(backend)
+            if self._linting is not None:
+                self._linting.begin(self._of_host(arrays))
             check.begin(
                 self._ranges(arrays, marked),
                 prod(self._grid),
@@ -128,8 +130,6 @@ class CheckedLaunch:
                 keeps=self._body.blocks_wait,
                 parallel=processor.threads() > 1,
             )
-            if self._linting is not None:
-                self._linting.begin(self._of_host(arrays))
             try:
                 self._sample(loaded, dropped)
                 start(stream, header + packed)
@@ -183,7 +183,8 @@ class CheckedLaunch:
             and (number in known.written or other in known.written)
         )
         kept = overlapping | {number for number in marked if number >= 0}
-        key = tuple(values.values()), kept
+        measured = None if self._linting is None else self._linting.blocks
+        key = tuple(values.values()), kept, measured and len(measured)
         if key not in self._dropped:
             self._dropped[key] = self._with_measured(known.of(values, self._grid, kept))
         return self._dropped[key]

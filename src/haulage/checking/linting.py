@@ -20,18 +20,15 @@ from haulage.checking.places import place_of_program
 from haulage.compiler.checks.lint import Linted, LintSite, LocalArray
 from haulage.errors import CompileError
 
-# Of a larger grid some blocks are measured, with about so many warps.
-MOST_WARPS = 1024
+# Of a larger grid some blocks are measured, with about so many warps; from the second number of
+# launches of a configuration on with so many.
+MOST_WARPS, FIRST_LAUNCHES, LATER_WARPS = 1024, 8, 64
 # Where memory of GPUs begins.
 _ALIGNED = 256
 
 
 class Linting:
-    """Measures launches of one kernel in one configuration.
-
-    Attributes:
-        blocks: the numbers of the blocks that are measured, in order; None: all.
-    """
+    """Measures launches of one kernel in one configuration."""
 
     def __init__(
         self,
@@ -53,7 +50,16 @@ class Linting:
         self._warps = -(-self._threads // lanes)
         self._all_blocks = prod(grid)
         self._local = _local_memory(linted, overload, lanes)
-        self.blocks = _chosen(self._all_blocks, max(1, MOST_WARPS // self._warps))
+        self._launches = 0
+        self._chosen = [
+            _chosen(self._all_blocks, max(1, warps // self._warps))
+            for warps in (MOST_WARPS, LATER_WARPS)
+        ]
+
+    @property
+    def blocks(self) -> list[int] | None:
+        """The numbers of the blocks that the next launch measures, in order; None: all."""
+        return self._chosen[self._launches >= FIRST_LAUNCHES]
 
     def begin(self, host: Iterable[tuple[int, int]]) -> None:
         """Measure the launch that begins next; `host` has the address and the bytes of each array
@@ -101,6 +107,7 @@ class Linting:
             figures = {"bytes": nbytes, "threads": self._all_blocks * self._threads}
             name = largest.name
             add(Finding(LOCAL_MEMORY, hint, access, array=name, measured=about | figures))
+        self._launches += 1
         return accesses
 
     def _grouped(self, kind: int) -> list[list[tuple[int, LintSite]]]:

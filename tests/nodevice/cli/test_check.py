@@ -224,6 +224,34 @@ def test_what_is_slow_is_told_to_who_asks_for_it(tmp_path, words, checks):
     assert check(*words, file, cwd=tmp_path).stdout == f"{checks}\n"
 
 
+SLOW = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def turn(x, y):
+    i, j = cuda.grid(2)
+    y[j, i] = x[i, j]
+
+x = cuda.to_device(np.ones((64, 64), np.float32))
+turn[(2, 2), (32, 32)](x, cuda.device_array_like(x))
+turn[(2, 2), (32, 32)](x, cuda.device_array_like(x))
+cuda.synchronize()
+"""
+
+
+def test_what_is_slow_is_told_with_the_figures_of_all_launches(tmp_path):
+    file, out = written(tmp_path / "slow.py", SLOW), tmp_path / "found.json"
+    done = check("--lint", "--json", out, file, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "a warp reads x in 32 sectors" in done.stderr
+    (found,) = json.loads(out.read_text())["findings"]
+    assert (found["kind"], found["array"], found["line"]) == ("uncoalesced", "x", 8)
+    assert found["measured"]["launches"] == 2
+    assert (found["measured"]["sectors"], found["measured"]["requests"]) == (8192, 256)
+    assert check("--only", "race", file, cwd=tmp_path).returncode == 0
+
+
 def test_the_program_runs_on_the_cpu_whatever_else_is_there(tmp_path):
     code = "from haulage import cuda; print(cuda.get_current_device())"
     environment = {**os.environ, "HAULAGE_DEVICE": ""}
