@@ -13,7 +13,7 @@ import pytest
 
 import haulage
 from doubles import far as far_double
-from doubles import libamdhip64, libcuda, not_on_gpus
+from doubles import libamdhip64, libcuda, not_checked, not_on_gpus
 from doubles.far import far_device
 from doubles.far_pair import far_pair
 from doubles.ptx import device as ptx_double
@@ -217,6 +217,12 @@ def pytest_generate_tests(metafunc):
         if _also_as_ptx(metafunc):
             present = [*present, ptx_device()]
         metafunc.parametrize("device", present, ids=str, indirect=True)
+
+
+def pytest_itemcollected(item):
+    """Of what is not checked by `--haulage-check` nothing is told."""
+    if not_checked.holds(_below_device(item.path), item.name):
+        item.add_marker(pytest.mark.haulage_check(off=True))
 
 
 def pytest_collection_modifyitems(config, items):

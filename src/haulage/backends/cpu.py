@@ -155,9 +155,9 @@ class CPUBackend(Backend):
         self._streams.stream_synchronize(stream)
 
     def _wait_for_turn(self, stream: int) -> None:
-        """Wait for all that new work of a stream comes after. What failed there is raised by the
-        next wait for the stream."""
-        self._streams.wait((self._streams.submit(stream, None),))
+        """Wait for all that new work of a stream comes after, then raise what failed in the stream,
+        once."""
+        self._streams.wait_for(self._streams.submit(stream, None))
 
     def _keep_failure(self, stream: int, error: KernelStopped) -> None:
         """Let the next wait for a stream raise what a wait for it has raised."""

@@ -33,7 +33,7 @@ from haulage.compiler.checks.sites import Site
 from haulage.compiler.checks.unneeded import Dropped
 from haulage.compiler.emit import version_without
 from haulage.compiler.faults import Fault
-from haulage.errors import BarrierError
+from haulage.errors import BarrierError, DeviceError
 from haulage.runtime.devices import faults
 from haulage.runtime.devices.device import Device
 from haulage.runtime.launch.loaded import Configuration, Loaded
@@ -106,7 +106,7 @@ class CheckedLaunch:
         backend: Any = self._device.backend
         checked = self._instrumented
         if stream in self._device.capturing:
-            self._record(stream, packed)
+            self._run_unchecked(stream, packed)
             return
         arrays = [self._array(number, packed) for number in range(len(self._arrays))]
         marked = self._marked(arrays)
@@ -114,45 +114,58 @@ class CheckedLaunch:
         loaded = self._load(version_without(self._version, dropped))
         header, start = self._start_of(loaded, dropped)
         self._note_unaligned(arrays)
-        # Callbacks among it may have launches of their own, which want the lock.
-        backend._wait_for_turn(stream)
-        with _lock:
-            faults.read(backend)
-            if self._linting is not None:
-                self._linting.begin(self._of_host(arrays))
-            check.begin(
-                self._ranges(arrays, marked),
-                prod(self._grid),
-                prod(self._block),
-                _log2(checked.least_shared),
-                races="race" in self._checks,
-                unwritten="init" in self._checks,
-                keeps=self._body.blocks_wait,
-                parallel=processor.threads() > 1,
-            )
-            try:
-                self._sample(loaded, dropped)
-                start(stream, header + packed)
-                backend.stream_synchronize(stream)
-            except KernelStopped as stopped:
-                # It may be the one that runs some blocks by one code, some by another.
-                stopped.function = loaded.function
-                if not self._is_found(stopped):
-                    backend._keep_failure(stream, stopped)
-            finally:
-                accesses, found = check.end()
+        # What failed before keeps the code that it says it is of.
+        failed: list[KernelStopped] = []
+        try:
+            # Callbacks among it may have launches of their own, which want the lock.
+            backend._wait_for_turn(stream)
+        except KernelStopped as stopped:
+            failed.append(stopped)
+        except DeviceError:
+            # A callback that this launch comes after makes it.
+            self._run_unchecked(stream, packed)
+            return
+        try:
+            with _lock:
+                faults.read(backend)
                 if self._linting is not None:
-                    accesses = max(accesses, self._linting.end(self._findings.add))
-                if marked:
-                    self._written.launched(marked.values())
-                self._findings.checked(accesses)
-                self._note_indices(arrays)
-                for each in found:
-                    self._note(each, arrays)
+                    self._linting.begin(self._of_host(arrays))
+                check.begin(
+                    self._ranges(arrays, marked),
+                    prod(self._grid),
+                    prod(self._block),
+                    _log2(checked.least_shared),
+                    races="race" in self._checks,
+                    unwritten="init" in self._checks,
+                    keeps=self._body.blocks_wait,
+                    parallel=processor.threads() > 1,
+                )
+                try:
+                    self._sample(loaded, dropped)
+                    start(stream, header + packed)
+                    backend.stream_synchronize(stream)
+                except KernelStopped as stopped:
+                    # It may be the one that runs some blocks by one code, some by another.
+                    stopped.function = loaded.function
+                    if not self._is_found(stopped):
+                        failed.append(stopped)
+                finally:
+                    accesses, found = check.end()
+                    if self._linting is not None:
+                        accesses = max(accesses, self._linting.end(self._findings.add))
+                    if marked:
+                        self._written.launched(marked.values())
+                    self._findings.checked(accesses)
+                    self._note_indices(arrays)
+                    for each in found:
+                        self._note(each, arrays)
+        finally:
+            for error in failed:
+                backend._keep_failure(stream, error)
 
-    def _record(self, stream: int, packed: bytes) -> None:
-        """Let a graph have the launch, unchecked but for what is counted: nobody waits when it
-        runs."""
+    def _run_unchecked(self, stream: int, packed: bytes) -> None:
+        """Let a graph have the launch, or the stream, where nobody waits when it runs: unchecked
+        but for what is counted."""
         if self._written is not None:
             each = range(len(self._arrays))
             self._written.not_seen([self._array(number, packed) for number in each])

@@ -17,7 +17,7 @@ from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.coroutines import spin_loops
 from haulage.compiler.unrolling import keep_loops, unrolled
 from haulage.targets.base import REGISTER_RANGES, Target
-from haulage.targets.cpu import BARRIER
+from haulage.targets.cpu import BARRIER, GRID_BARRIER
 
 
 def clean(
@@ -31,7 +31,9 @@ def clean(
         NotInlined: a function that calls itself makes an array in dynamic shared memory.
     """
     with llvm.LOCK:
-        if f"call void @{BARRIER}(" not in text:
+        # Checks tell who went round a barrier of the grid, too.
+        waited = (BARRIER,) if instrument is None else (BARRIER, GRID_BARRIER)
+        if not any(f"call void @{each}(" in text for each in waited):
             text = ends.forget(text, entry)
         text = keep_loops(dynamic_rooms.settle(_with_ranges(text), entry, target))
         text = with_helpers(_with_math(text, target))

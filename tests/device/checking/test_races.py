@@ -81,6 +81,22 @@ def test_other_errors_are_raised_by_the_next_wait(device, way):
     assert race.array == "x"
 
 
+def test_an_error_is_raised_after_launches_that_follow(device):
+    x, stream = cuda.to_device(np.zeros(1)), cuda.stream()
+
+    def work():
+        fail[1, 32, stream](x)
+        write_one[1, 1, stream](x, 7)
+        fail[1, 32, stream](x)
+        write_own_number[2, 1, stream](x)
+        with pytest.raises(KernelError, match=r"kernel fail: .*ValueError: no zeros"):
+            stream.synchronize()
+        stream.synchronize()
+
+    (race,) = findings(work, RACE)
+    assert race.access.kernel == "write_own_number"
+
+
 def test_kernels_with_recursion_run(way):
     x = np.zeros(6)
     assert findings(lambda: factorials[1, 6](x), RACE) == []
@@ -140,6 +156,19 @@ def test_callbacks_may_launch_in_the_midst_of_others(device):
 
     (race,) = findings(work, RACE)
     assert (race.access.kernel, race.count) == ("write_own_number", 5)
+
+
+@pytest.mark.timeout(60)
+def test_launches_that_nobody_can_wait_for_run_unchecked(device):
+    stream, x = cuda.stream(), cuda.to_device(np.zeros(1))
+
+    def work():
+        stream.add_callback(lambda *_: write_own_number[1, 2, stream](x))
+        stream.synchronize()
+        cuda.synchronize()
+
+    assert findings(work, RACE) == []
+    assert x.copy_to_host()[0] in (0, 1)
 
 
 def test_a_forked_child_checks_its_own_launches(device):

@@ -40,6 +40,7 @@ def evaluated(expressions, arrays, kind, vocabulary=cuda):
     names = ["a", "b", "c"][: len(arrays)]
     index = "vocabulary.grid(1)" if vocabulary is cuda else "vocabulary.get_global_id(0)"
     lines = [f"def kernel({', '.join(f'x{name}' for name in names)}, out):", f"    i = {index}"]
+    lines += ["    if i >= out.shape[1]: return"]
     lines += [f"    {name} = x{name}[i]" for name in names]
     lines += [f"    out[{n}, i] = {text}" for n, text in enumerate(expressions)]
     known = {"vocabulary": vocabulary, "math": math, "cmath": cmath, "np": np, "op": operator}

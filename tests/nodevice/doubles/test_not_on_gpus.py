@@ -1,9 +1,11 @@
-"""The list of tests that do not hold on GPUs."""
+"""The lists of tests that do not hold on GPUs, and of those that are not checked."""
 
 import ast
 from pathlib import Path
 
-from doubles import not_on_gpus
+import pytest
+
+from doubles import not_checked, not_on_gpus
 
 DEVICE_TESTS = Path(__file__).parents[2] / "device"
 
@@ -13,8 +15,9 @@ def names(file):
     return {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
 
 
-def test_every_test_that_does_not_hold_on_gpus_is_there():
-    for test in not_on_gpus.tests():
+@pytest.mark.parametrize("named", [not_on_gpus, not_checked])
+def test_every_test_that_is_named_is_there(named):
+    for test in named.tests():
         file, _, name = test.partition("::")
         assert (DEVICE_TESTS / file).exists(), file
         assert not name or name in names(file), test
@@ -34,3 +37,9 @@ def test_reasons_are_given_for_devices_and_for_stand_ins():
     assert reason("compiler/simt/test_kernels.py", "test_saxpy_with_a_guard", "ptx", "ptx") is None
     for kind, is_skipped in (("nvidia", True), ("ptx", True), ("amd", False)):
         assert bool(reason("lang/test_wavebarrier.py", "test_a[x]", None, kind)) is is_skipped
+
+
+def test_whole_files_and_single_tests_are_not_checked():
+    assert not_checked.holds("compiler/simt/test_waiting_threads.py", "test_a[cpu:0]")
+    assert not_checked.holds("lib/test_reduce.py", "test_all_of_it_happens_in_the_stream[cpu:0]")
+    assert not not_checked.holds("lib/test_reduce.py", "test_a[cpu:0]")

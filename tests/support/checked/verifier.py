@@ -249,6 +249,11 @@ def with_groups(which, x):
         if i % 2 == 0:
             grid.sync()  # barrier: divergence_grid_group
             x[i] = 1
+    elif which == 9:
+        if i >= 20:
+            return
+        grid.sync()
+        x[i] = 1
     elif which == 5:
         if b % 2 == 0:
             grid.sync()  # barrier: block_divergence_grid_group
@@ -342,6 +347,7 @@ _CASES = (
     (_groups, 2, 0, 2, N, "block_barrier_only"),
     (_groups, 3, 0, 2, N, "block_barrier"),
     (_groups, 4, 0, 1, WARP, "divergence_grid_group"),
+    (_groups, 9, 0, 1, WARP, "threads that left before the grid waits"),
     (_groups, 5, 0, 2, WARP, "block_divergence_grid_group"),
     (_groups, 6, 0, 2, WARP, "divergence_thread_block"),
     (_groups, 7, 0, 1, N, "two_barriers"),

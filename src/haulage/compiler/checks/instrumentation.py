@@ -26,7 +26,7 @@ from haulage.compiler.checks.local_arrays import COPY, FILL, LocalArrays
 from haulage.compiler.checks.names import NAMES
 from haulage.compiler.checks.sites import Layout, Site
 from haulage.compiler.definitions import definition_start
-from haulage.compiler.ends import LEFT, code_of
+from haulage.compiler.ends import LEFT, code_of, number_of
 from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.ir import reader, writer
 from haulage.compiler.simt.ir.builder import Builder
@@ -338,9 +338,10 @@ class _Instrumentation:
         return [*made, self._call("swapped", *given)]
 
     def _ended(self, code: str) -> list[Instruction]:
-        """The call in front of a `ret`, where a thread may have left by a `return` before."""
+        """The call in front of a `ret`, where a thread may have left by a `return` before, or
+        failed: nobody waits for it then."""
         left = str(code_of(LEFT))
-        if code != left and not code.startswith("%"):
+        if not code.startswith("%") and number_of(int(code)) not in (LEFT, None):
             return []
         return [self._call("ended", ("i32", code), ("i32", left))]
 
