@@ -17,6 +17,7 @@ SETTINGS = {
     "memcheck": ("bounds", "init", "memory"),
     "all": USUAL,
     "lint": ("lint",),
+    "coverage": ("coverage",),
 }
 
 

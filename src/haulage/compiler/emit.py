@@ -15,7 +15,7 @@ from haulage.compiler import llvm, versions
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.bounds.unchecked import unchecked
-from haulage.compiler.checks import counters
+from haulage.compiler.checks import counting
 from haulage.compiler.checks.instrumentation import Instrumented, instrumented
 from haulage.compiler.checks.unneeded import Dropped, Unneeded, without
 from haulage.compiler.clean import clean
@@ -56,7 +56,7 @@ class CPUBody(Body):
         at the addresses `disjoint` overlap no others."""
         made = self._cleaned.get((version, disjoint))
         if made is None:
-            text = counters.declared(versions.specialised(self.lowered, version, disjoint))
+            text = counting.declared(versions.specialised(self.lowered, version, disjoint))
             instrument = partial(self._instrument, version) if self._options.watched else None
             made = clean(text, self.lowered.entry, self.target, instrument)
             made = _without_noalias(made) if disjoint else made
@@ -278,7 +278,8 @@ def _probing(text: str) -> str:
 
 def _optimised(blocks: Transformed, target: Target, *, widen: bool) -> Any:
     """The module of blocks, with the mathematics that it calls, at LLVM's level 3."""
-    module = llvm.parse(counters.defined(with_definitions(_probing(blocks.llvm), target)))
+    module = llvm.parse(with_definitions(_probing(blocks.llvm), target))
+    module = counting.counted(module, target)
     # Threads side by side would become a vector that is gathered from their rows.
     llvm.optimise(module, target, 3, widen=widen, superwords=not blocks.jammed)
     settled = far.settled(str(module))

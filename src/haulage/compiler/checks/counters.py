@@ -1,13 +1,11 @@
 """The counters of coverage: which of them belong to a function, and code that adds to them.
 
 Each function has a counter for each of the ways that `flow.py` names, the same for all signatures
-that it is compiled for. Where a thread goes such a way the front end's module calls `COUNT`, an
-unknown function to all that comes behind; last of all that becomes a load, an addition and a store
-in the row of counters of the thread of the system (`_core/check_counts.c`).
+that it is compiled for. Where a thread goes such a way the front end's module calls `COUNT`;
+`counting.py` says what becomes of that.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
@@ -22,22 +20,6 @@ COVERAGE = "coverage"
 COUNT = "haulage.count"
 
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-_DECLARED = re.compile(rf"(?m)^declare void @{re.escape(COUNT)}\(i64\).*$")
-# Two calls are never made one, which would be of two ways.
-_DECLARATION = (
-    f"declare void @{COUNT}(i64) nomerge nounwind willreturn nocallback nofree "
-    "memory(inaccessiblemem: readwrite)"
-)
-# Volatile, as regions say of all their accesses that those of two threads are never of one place.
-_DEFINITION = f"""declare ptr @haulage_check_counters() nounwind willreturn memory(none)
-define internal void @{COUNT}(i64 %counter) alwaysinline nounwind {{
-  %row = call ptr @haulage_check_counters()
-  %at = getelementptr inbounds i64, ptr %row, i64 %counter
-  %before = load volatile i64, ptr %at, align 8
-  %after = add i64 %before, 1
-  store volatile i64 %after, ptr %at, align 8
-  ret void
-}}"""
 
 
 class Counted(NamedTuple):
@@ -106,14 +88,3 @@ COUNTERS = Counters()
 def is_counted(code: CodeType) -> bool:
     """Whether a function is the program's, and not one that Haulage is written in."""
     return not code.co_filename.startswith(_OWN)
-
-
-def declared(text: str) -> str:
-    """A module's text in which LLVM knows of `COUNT` what it may do with calls of it."""
-    return _DECLARED.sub(_DECLARATION, text)
-
-
-def defined(text: str) -> str:
-    """A module's text in which `COUNT` adds to its counter."""
-    without = "\n".join(line for line in text.split("\n") if f"declare void @{COUNT}(" not in line)
-    return text if len(without) == len(text) else f"{without}\n{_DEFINITION}\n"
