@@ -17,7 +17,6 @@ SETTINGS = {
     "memcheck": ("bounds", "init", "memory"),
     "all": USUAL,
     "lint": ("lint",),
-    "coverage": ("coverage",),
 }
 
 

@@ -98,7 +98,7 @@ def _named(function_ir: Any, variable: Any) -> str:
     """How the source names what a variable of Numba's has, as far as one can say."""
     if variable.name.startswith("$"):
         # What is on Python's stack as a conditional expression begins has another name behind it.
-        variable = guard(function_ir.get_definition, variable, lhs_only=True) or variable
+        variable = guard(get_definition, function_ir, variable, lhs_only=True) or variable
     if not variable.name.startswith("$"):
         # Where a loop is unrolled Numba tells its variables apart, behind a dot.
         return str(variable.unversioned_name).partition(".")[0]
