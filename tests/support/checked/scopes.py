@@ -261,21 +261,21 @@ def taken_work(head, tail, base, owner, values, early, late):
         if at + t < tail[mine]:
             values[at + t] += 1
         if not early:
-            cuda.syncthreads()
+            cuda.syncthreads()  # maybe barrier: early, late
         if t == 0:
             base[b] = cuda.atomic.add(head, mine, cuda.blockDim.x)  # race: early, late
         if not late:
-            cuda.syncthreads()
+            cuda.syncthreads()  # maybe barrier: early, late
         at = base[b]  # maybe race: early, late
         if at >= tail[mine]:
-            cuda.syncthreads()
+            cuda.syncthreads()  # maybe barrier: early, late
             if t == 0:
                 for k in range(1, cuda.gridDim.x):
                     owner[b] = (b + k) % cuda.gridDim.x
                     if cuda.atomic.add(head, owner[b], 0) < tail[owner[b]]:
                         break
                 base[b] = cuda.atomic.add(head, owner[b], cuda.blockDim.x)
-            cuda.syncthreads()
+            cuda.syncthreads()  # maybe barrier: early, late
             mine = owner[b]
             at = base[b]
 
