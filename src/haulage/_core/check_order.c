@@ -350,12 +350,16 @@ void synchronise(thread *now, uint64_t address, bool shared)
 
 static void operated(thread *now, acquired_list *list, bool took, int64_t expected)
 {
-    if (!now->operates_on)
+    if (!now->operates_on && !atomic_load_explicit(&has_maps, memory_order_relaxed))
         return;
     take(&maps_lock);
+    /* The first fence may have come between the call in front of the operation and the operation. */
     const map *from = now->operates_on;
-    uint64_t block = from->has_scoped ? now->of->number + 1 : 0;
-    learn(list, (acquired){from, block, expected, from->version, .took = took});
+    from = from ? from : map_at(now->address, now->address_block, false);
+    if (from) {
+        uint64_t block = from->has_scoped ? now->of->number + 1 : 0;
+        learn(list, (acquired){from, block, expected, from->version, .took = took});
+    }
     now->operates_on = NULL;
     give(&maps_lock);
 }
