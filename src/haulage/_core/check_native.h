@@ -1,8 +1,8 @@
 /* Races, and reads of what nobody wrote, found while checked kernels run.
 
    Kernels are compiled with a call in front of each access (compiler/checks). What these calls note
-   of each location, and when two accesses are ordered, is described in check_native.c. One launch
-   is checked at a time. */
+   of each location, and when two accesses are ordered, is described in check_order.c and
+   check_cells.c. One launch is checked at a time. */
 
 #ifndef HAULAGE_CHECK_NATIVE_H
 #define HAULAGE_CHECK_NATIVE_H

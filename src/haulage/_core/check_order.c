@@ -356,6 +356,12 @@ static void operated(thread *now, acquired_list *list, bool took, int64_t expect
     /* The first fence may have come between the call in front of the operation and the operation. */
     const map *from = now->operates_on;
     from = from ? from : map_at(now->address, now->address_block, false);
+    /* Whoever takes a lock at last has tried in vain before for no other reason. */
+    for (uint32_t i = 0; took && i < list->count; i++)
+        if (list->each[i].from == from) {
+            list->each[i].took = true;
+            list->each[i].expected = expected;
+        }
     if (from) {
         uint64_t block = from->has_scoped ? now->of->number + 1 : 0;
         learn(list, (acquired){from, block, expected, from->version, .took = took});
