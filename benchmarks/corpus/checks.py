@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.corpus import programs
-from haulage.checking.lint import told as worth_telling
+from haulage.checking.lint_messages import told as worth_telling
 from haulage.checking.names import USUAL
 from haulage.checking.session import Session
 

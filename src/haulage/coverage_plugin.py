@@ -1,10 +1,10 @@
 """The plug-in for coverage.py: `[run] plugins = haulage.coverage_plugin`.
 
-Kernels are counted (`checking/covering.py`) from where coverage.py loads it, and lines and arcs
-that threads did are added to its data, of those files only that it measures itself. Plug-ins of
-coverage.py can say which lines a file has, but not which were executed, so this one goes around
-four methods of `coverage.Coverage`: those by which measuring starts, stops and changes its context,
-and by which the data are taken to be saved or reported.
+Kernels are counted (`checking/counted_launches.py`) from where coverage.py loads it, and lines and
+arcs that threads did are added to its data, of those files only that it measures itself. Plug-ins
+of coverage.py can say which lines a file has, but not which were executed, so this one goes around
+four methods of `coverage.Coverage`: those by which measuring starts, stops and changes its
+context, and by which the data are taken to be saved or reported.
 """
 
 import functools

@@ -12,7 +12,7 @@ from types import ModuleType
 from haulage import config, forks
 from haulage._core import pool
 from haulage._core.cpu_streams import GridStart
-from haulage.backends.base import Backend, KernelStopped, Probe, Properties
+from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.cpu_driver import (
     addresses,
     cooperative,
@@ -155,11 +155,14 @@ class CPUBackend(Backend):
         self._streams.stream_synchronize(stream)
 
     def _wait_for_turn(self, stream: int) -> None:
-        """Wait for all that new work of a stream comes after, then raise what failed in the stream,
-        once."""
-        self._streams.wait_for(self._streams.submit(stream, None))
+        """Wait for all that new work of a stream comes after, whether it failed or not.
 
-    def _keep_failure(self, stream: int, error: KernelStopped) -> None:
+        Raises:
+            DeviceError: a callback of the stream waits.
+        """
+        self._streams.wait((self._streams.submit(stream, None),))
+
+    def _keep_failure(self, stream: int, error: BaseException) -> None:
         """Let the next wait for a stream raise what a wait for it has raised."""
         self._streams.keep(self._streams.find(stream), error)
 

@@ -10,7 +10,7 @@ from haulage import forks
 from haulage._core import check
 from haulage.backends.base import KernelCrashed, KernelStopped
 from haulage.backends.cpu_driver import processor
-from haulage.checking.covering import CountedLaunch
+from haulage.checking.counted_launches import CountedLaunch
 from haulage.checking.elements import LaunchedArray, dtype_of, element_of
 from haulage.checking.findings import (
     ADDRESS,
@@ -24,7 +24,7 @@ from haulage.checking.findings import (
     Index,
     Place,
 )
-from haulage.checking.linting import Linting, is_single
+from haulage.checking.lint_launches import Linting, is_single
 from haulage.checking.places import place_of, place_of_program
 from haulage.compiler.access.model import named
 from haulage.compiler.argument_block import Integers, argument_offsets
@@ -114,17 +114,19 @@ class CheckedLaunch:
         loaded = self._load(version_without(self._version, dropped))
         header, start = self._start_of(loaded, dropped)
         self._note_unaligned(arrays)
-        # What failed before keeps the code that it says it is of.
-        failed: list[KernelStopped] = []
         try:
             # Callbacks among it may have launches of their own, which want the lock.
             backend._wait_for_turn(stream)
-        except KernelStopped as stopped:
-            failed.append(stopped)
         except DeviceError:
             # A callback that this launch comes after makes it.
             self._run_unchecked(stream, packed)
             return
+        # What failed before is none of this launch's.
+        failed: list[BaseException] = []
+        try:
+            backend.stream_synchronize(stream)
+        except Exception as earlier:
+            failed.append(earlier)
         try:
             with _lock:
                 faults.read(backend)

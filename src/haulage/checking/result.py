@@ -8,7 +8,7 @@ from haulage.checking import coverage as covered
 from haulage.checking.coverage import Coverage
 from haulage.checking.excerpts import Sources
 from haulage.checking.findings import KINDS, Access, Finding, Findings, Place
-from haulage.checking.lint import folded, told
+from haulage.checking.lint_messages import folded, told
 from haulage.checking.places import from_root
 from haulage.checking.suppressions import Suppressions
 

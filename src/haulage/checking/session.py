@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import forks
 from haulage.backends.base import KernelStopped
-from haulage.checking.covering import ONLY_COVERAGE, CountedLaunch
+from haulage.checking.counted_launches import ONLY_COVERAGE, CountedLaunch
 from haulage.checking.findings import Finding, Findings
 from haulage.checking.names import MAKES, USUAL
 from haulage.compiler.checks.counters import COUNTERS, COVERAGE

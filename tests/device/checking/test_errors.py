@@ -8,6 +8,7 @@ import pytest
 
 import haulage
 from haulage import cuda
+from haulage.errors import DeviceError
 
 ENDLESS = """
 import os, signal, threading
@@ -89,3 +90,23 @@ def test_what_an_earlier_kernel_told_is_kept():
     told = pytest.raises(IndexError, match="index 8 is out of bounds")
     with told, haulage.check(only="race", raises=False):
         fill[1, 8](x)
+
+
+@pytest.mark.parametrize("error", [LookupError, DeviceError])
+def test_what_failed_in_the_stream_is_raised_by_the_next_wait_and_the_launch_is_checked(error):
+    @cuda.jit
+    def alike(x):
+        x[0] = cuda.grid(1)
+
+    def fail(stream, status, arg):
+        raise error("of the callback")
+
+    x = cuda.to_device(np.zeros(8))
+    stream = cuda.stream()
+    with haulage.check(only="race", raises=False) as result:
+        stream.add_callback(fail)
+        alike[1, 8, stream](x)
+        with pytest.raises(error, match="of the callback"):
+            stream.synchronize()
+        stream.synchronize()
+    assert [finding.kind for finding in result] == ["race"]

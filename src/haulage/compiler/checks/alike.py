@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from haulage.compiler.checks.private import OF_BLOCK, Launch, Sum
+from haulage.compiler.checks.launch_values import OF_BLOCK, Launch, Sum
 from haulage.compiler.simt.analysis.exits import stopping
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Block, Instruction, Operand

@@ -12,7 +12,8 @@ import numpy as np
 
 from haulage.compiler.bounds.enumerated import exits
 from haulage.compiler.checks.calls import ATOMIC, READ, WRITE, Call
-from haulage.compiler.checks.private import OF_THREAD, Access, Launch, Sum, are_private
+from haulage.compiler.checks.launch_values import OF_THREAD, Access, Launch, Sum
+from haulage.compiler.checks.private import are_private
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
 from haulage.compiler.simt.analysis.exits import stopping
 from haulage.compiler.simt.analysis.manager import Analyses

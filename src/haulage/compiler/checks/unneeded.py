@@ -21,7 +21,8 @@ from haulage.compiler.checks.calls import (
     UNWRITTEN,
     Call,
 )
-from haulage.compiler.checks.private import OF_BLOCK, OF_THREAD, Access, Forms, Launch, are_private
+from haulage.compiler.checks.launch_values import OF_BLOCK, OF_THREAD, Access, Forms, Launch
+from haulage.compiler.checks.private import are_private
 from haulage.compiler.checks.shared import Prover, SharedArray
 from haulage.compiler.definitions import definition_start
 from haulage.compiler.simt.analysis import AXES
