@@ -10,9 +10,9 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
-# The package itself comes first: where another thread is still importing Numba, Python waits for it
-# here, but would let this one go on into half-made submodules.
-import numba  # noqa: F401
+from haulage import importing_numba  # noqa: F401
+
+# isort: split
 import numpy as np
 from numba import cloudpickle, typeof
 from numba.core import types

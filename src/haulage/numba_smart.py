@@ -7,8 +7,9 @@ type of this file, so that nothing has to be registered before. Inside the funct
 from functools import cache
 from typing import Any
 
-# As in numba_bridge: the package itself first.
-import numba  # noqa: F401
+from haulage import importing_numba  # noqa: F401
+
+# isort: split
 import numpy as np
 from llvmlite.binding import add_symbol
 from llvmlite.ir import FunctionType

@@ -233,7 +233,7 @@ LEFT_OUT = {
     # Of results, and what is called between Haulage's own rooms; no page names them.
     *("Stats", "Report", "Log", "Statistics", "Usage", "Counts", "Site", "Registration", "Holding"),
     *("plan", "alike", "overload_for", "no_argument", "launch_in", "load", "reaches"),
-    *("load_checked", "checked_body", "version_for"),
+    *("load_checked", "checked_body", "local_bytes_on", "version_for"),
 }
 
 

@@ -1,8 +1,8 @@
 """Numba's front end, set up for kernels; importing this package imports Numba."""
 
-# See `numba_bridge.py` for why this comes first.
-import numba  # noqa: F401
+from haulage import importing_numba  # noqa: F401
 
+# isort: split
 from haulage.compiler.frontend.lower import (
     Lowered,
     LoweredFunction,
