@@ -106,6 +106,7 @@ LATE = {
     "haulage.compiler.emit": _LLVM,
     "haulage.compiler.llvm": _LLVM,
     "haulage.compiler.gpu": _LLVM,
+    "haulage.targets.opencl": "makes what only code for OpenCL devices needs",
     "haulage.targets.nvidia_architectures": "has tables that only code for NVIDIA's GPUs needs",
     "haulage.interpreting": "imports pdb, which only kernels that stop in it need",
     "haulage.disk_cache.store": "is needed only by kernels that are kept on disk",

@@ -15,6 +15,10 @@ forks.held(lambda: LOCK)
 @cache
 def machine(target: Target) -> Any:
     """LLVM's target machine for `target`."""
+    return _new_machine(target)
+
+
+def _new_machine(target: Target) -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -77,11 +81,12 @@ def constant_bytes(module: Any, target: Target) -> int:
 
 def object_code(module: Any, target: Target) -> bytes:
     """Relocatable object code of a parsed module, which the code generator changes."""
-    code: bytes = machine(target).emit_object(module)
+    # The code generator for SPIR-V keeps what it knows of one module for the next one.
+    code: bytes = _new_machine(target).emit_object(module)
     return code
 
 
 def assembly(text: str, target: Target) -> str:
     """Assembly text of a module's text."""
-    code: str = machine(target).emit_assembly(parse(text))
+    code: str = _new_machine(target).emit_assembly(parse(text))
     return code

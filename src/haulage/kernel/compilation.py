@@ -95,6 +95,10 @@ def _body_class(kind: str) -> "type[Body]":
         from haulage.compiler.gpu.amd.emit import AMDBody
 
         return AMDBody
+    if kind == "opencl":
+        from haulage.compiler.gpu.opencl.emit import OpenCLBody
+
+        return OpenCLBody
     from haulage.compiler.gpu.nvidia.emit import PTXBody
 
     return PTXBody
@@ -213,11 +217,15 @@ def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> 
 
 def _target(name: str, warp_size: int) -> Any:
     """The target that `compile` is asked for."""
-    kinds = {"host": "cpu", "sm_": "nvidia", "gfx": "amd"}
+    kinds = {"host": "cpu", "sm_": "nvidia", "gfx": "amd", "spirv": "opencl"}
     kind = next((kinds[start] for start in kinds if str(name).startswith(start)), None)
     if not isinstance(name, str) or kind is None or (kind == "cpu" and name != "host"):
         raise ValueError(
-            f"target {name!r}: expected 'host', a generation of NVIDIA's GPUs such as 'sm_90', or "
-            "one of AMD's such as 'gfx942'"
+            f"target {name!r}: expected 'host', a generation of NVIDIA's GPUs such as 'sm_90', "
+            "one of AMD's such as 'gfx942', or 'spirv64' for OpenCL devices"
         )
+    if kind == "opencl":
+        from haulage.targets import opencl
+
+        return opencl.target(name, warp_size)
     return PLATFORMS[kind].new_target(name, warp_size)

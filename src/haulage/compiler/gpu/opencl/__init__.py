@@ -1,0 +1,1 @@
+"""What becomes SPIR-V for OpenCL devices."""

@@ -1,0 +1,54 @@
+"""How much a kernel can take on OpenCL devices, and what SPIR-V has no word for."""
+
+import re
+
+from haulage.compiler.limits import LocalArray, check_local
+from haulage.errors import CompileError
+from haulage.targets.base import Target
+
+_SHARED = re.compile(
+    r"(?m)^@[^\n]* addrspace\(3\) global (?:\[(?P<count>\d+) x i8\]|i32)"
+    r"[^\n]*?, align (?P<align>\d+)"
+)
+_LOCAL = re.compile(r"(?m)^ +%\S+ = alloca \[(\d+) x i8\]")
+_DEFINED = re.compile(r"(?m)^define [^@\n]*@(?:\"([^\"]*)\"|([-\w.$]+))\(")
+_OUTSIDE = re.compile(r"(?m)^declare [^@\n]*@\"?([\w.]+)\"?\(")
+_MANGLED = re.compile(r"_Z\d+\w+")
+
+
+def shared_bytes(text: str) -> int:
+    """Bytes of a block's shared arrays, in a module's text."""
+    total = 0
+    for found in _SHARED.finditer(text):
+        align = int(found["align"])
+        total += -(-int(found["count"] or 4) // align) * align
+    return total
+
+
+def local_bytes(text: str) -> int:
+    """Bytes of a thread's arrays, in a module's text."""
+    return sum(map(int, _LOCAL.findall(text)))
+
+
+def check(name: str, text: str, target: Target, arrays: tuple[LocalArray, ...] = ()) -> None:
+    """See that SPIR-V has all that an optimised kernel is made of; `arrays` are the local ones in
+    the program.
+
+    Raises:
+        CompileError: it has not, or a thread's arrays are too large.
+    """
+    others = [quoted or plain for quoted, plain in _DEFINED.findall(text)]
+    others = [each for each in others if each != name]
+    if others:
+        raise CompileError(
+            f"kernel {name}: a function that it calls calls itself, which SPIR-V kernels cannot; "
+            "write it as a loop"
+        )
+    unknown = sorted(
+        each
+        for each in set(_OUTSIDE.findall(text))
+        if not each.startswith(("llvm.", "haulage_hidden.")) and not _MANGLED.fullmatch(each)
+    )
+    if unknown:
+        raise CompileError(f"kernel {name}: no code for OpenCL is known of {', '.join(unknown)}")
+    check_local(f"kernel {name}", local_bytes(text), arrays, target)
