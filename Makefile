@@ -18,7 +18,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-passes test-programs test-neighbours test-neighbours-quick random-kernels check sanitize amd-tools format bench bench-peers bench-page wheels clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-passes test-programs test-neighbours test-neighbours-quick random-kernels test-suites check sanitize amd-tools format bench bench-peers bench-page wheels clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ random-kernels: $(READY)  ## As many random kernels as wanted against plain Pyth
 	  tests/device/compiler/simt/test_random_kernels.py \
 	  tests/device/compiler/bounds/test_random_bounds.py \
 	  tests/device/checking/test_random_mistakes.py $(ARGS)
+
+test-suites: $(READY)  ## All kernels of the suites that `haulage check` is measured by (ARGS=...)
+	HAULAGE_WHOLE_SUITES=1 $(BIN)/python -m pytest tests/device/checking/test_suites.py $(ARGS)
 
 test-compat: $(READY)  ## Numba's own tests of numba.cuda, with Haulage in its place (ARGS="cudapy.test_lang -v")
 	$(BIN)/python tests/compat --codegen once $(ARGS)

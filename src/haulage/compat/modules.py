@@ -6,6 +6,7 @@ finds the modules of the table wherever it finds those of files, in `import`, `i
 `pkgutil`.
 """
 
+import functools
 import importlib
 import importlib.util
 import pkgutil
@@ -237,8 +238,14 @@ def _package(
             reason = why_missing(own) or missing
             if reason:
                 refuse(package, name, reason, sys._getframe(1))
-        meant = "" if name.startswith("_") else did_you_mean(name, known())
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
+        raise AttributeError(
+            f"module {package!r} has no attribute {name!r}{meant(name)}", name=name
+        )
+
+    # Numba asks each module that a kernel names for attributes of other objects, many times.
+    @functools.lru_cache(maxsize=256)
+    def meant(name: str) -> str:
+        return "" if name.startswith("_") else did_you_mean(name, known())
 
     def known() -> set[str]:
         here = sys.modules[package]

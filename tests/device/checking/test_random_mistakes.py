@@ -14,7 +14,7 @@ from support.checked.marks import findings, lines_of
 
 CHECKS = ("race", "barrier", "bounds", "init")
 # `make random-kernels N=500` tries more of them.
-EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "5"))
+EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "2"))
 
 _numbers = itertools.count()
 

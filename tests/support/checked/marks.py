@@ -20,7 +20,8 @@ _MARK = re.compile(r"# (maybe )?(race|bounds|barrier|uninitialized)(?:: (.*))?$"
 @dataclass(frozen=True)
 class Case:
     """A kernel, a function that launches it once, the mistakes that are planted in it, functions
-    that it calls, whose marks count as well, and the checks that are made."""
+    that it calls, whose marks count as well, the checks that are made, and whether it is launched
+    with several blocks."""
 
     name: str
     kernel: object
@@ -28,6 +29,7 @@ class Case:
     planted: frozenset = frozenset()
     calls: tuple = ()
     checks: tuple = ("race", "barrier", "bounds")
+    of_blocks: bool = False
 
     def __str__(self):
         return self.name

@@ -28,7 +28,8 @@ def case(grid, *args, shared=0, name=""):
             given = [each() if callable(each) else each for each in args]
             kernel[(*grid, 0, shared)](*given)
 
-        _made.append(Case(name or kernel.py_func.__name__, kernel, launch))
+        label = name or kernel.py_func.__name__
+        _made.append(Case(label, kernel, launch, of_blocks=grid[0] > 1))
         return kernel
 
     return note
@@ -563,7 +564,7 @@ def _ticket(fence, name, planted=()):
     def launch():
         kernel[4, N](*_zeros(4 * N, 4 * N, 1), np.zeros(1, np.uint32))
 
-    _made.append(Case(name, kernel, launch, frozenset(planted)))
+    _made.append(Case(name, kernel, launch, frozenset(planted), of_blocks=True))
 
 
 _fence = cuda.jit(device=True)(lambda: cuda.threadfence())
@@ -591,7 +592,7 @@ def _lock(before, behind, blocks, name, planted=()):
     def launch():
         kernel[blocks, 32](np.zeros(1), np.zeros(1, np.int32))
 
-    _made.append(Case(name, kernel, launch, frozenset(planted)))
+    _made.append(Case(name, kernel, launch, frozenset(planted), of_blocks=blocks > 1))
 
 
 _lock(_fence, _fence, 4, "lock")
@@ -715,7 +716,7 @@ def _own_barrier(fence, name, planted=()):
     def launch():
         kernel[4, 32](*_zeros(128, 128), np.zeros(1, np.int32), 4)
 
-    _made.append(Case(name, kernel, launch, frozenset(planted)))
+    _made.append(Case(name, kernel, launch, frozenset(planted), of_blocks=True))
 
 
 _own_barrier(_fence, "a barrier of the program's own")

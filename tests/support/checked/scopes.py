@@ -103,7 +103,8 @@ def _case(name, planted, kernel, threads, *args):
             memory.append(np.zeros(5, np.int32))
         kernel[2, N](*memory, places, *given)
 
-    _made.append(Case(name.replace(" ", "-"), kernel, launch, frozenset(planted)))
+    label = name.replace(" ", "-")
+    _made.append(Case(label, kernel, launch, frozenset(planted), of_blocks=True))
 
 
 def _lock(name, racy, threads, before, behind, locks=(True, True)):
