@@ -97,7 +97,9 @@ def pytest_load_initial_conftests(
         _checks(checks)
         early_config.stash[_checks_key] = checks
         wanted = wanted or os.environ.get(_DEVICE) or "cpu"
-        if wanted.partition(":")[0] != "cpu":
+        from haulage.platforms import checks_kernels
+
+        if not checks_kernels(wanted):
             raise pytest.UsageError(
                 f"{_CHECK}: kernels are checked on the CPU device only, and not on {wanted}; give "
                 "--haulage-device cpu"

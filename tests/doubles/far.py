@@ -29,10 +29,10 @@ from haulage.errors import DeviceError, OutOfMemory
 from haulage.platforms import PLATFORMS
 from haulage.runtime.devices import registry
 from haulage.runtime.devices.device import Device
-from haulage.runtime.devices.registry import Driver
+from haulage.runtime.devices.registry import Driver, Protocols
 from haulage.runtime.geometry import layout
 from haulage.runtime.process import runtime
-from haulage.runtime.protocols import dlpack
+from haulage.runtime.protocols.dlpack_structs import CUDA, CUDA_HOST, CUDA_MANAGED
 
 FAR = 0x5A00 << 48
 TOTAL = 1 << 30
@@ -354,16 +354,17 @@ def far_device() -> Device:
 def registered(device: Device, *others: Device) -> Iterator[Device]:
     """While this holds, `device` is found among the others, and kernels can be made for it; so are
     `others` of the same driver."""
-    driver = Driver(device.kind, FarBackend.probe, lambda: device.backend)
+    driver = Driver(
+        device.kind,
+        FarBackend.probe,
+        lambda: device.backend,
+        protocols=Protocols(CUDA, CUDA_HOST, CUDA_MANAGED),
+    )
     registry.register(driver)
     runtime.current.found[device.kind] = (device, *others)
     PLATFORMS[device.kind] = dataclasses.replace(PLATFORMS["cpu"], name=device.kind)
-    dlpack._OF_DEVICE[device.kind] = dlpack.CUDA
-    dlpack._REACHED[device.kind] = {dlpack.CUDA_HOST, dlpack.CUDA_MANAGED}
     try:
         yield device
     finally:
         for table in (runtime.current.drivers, runtime.current.found, platforms.PLATFORMS):
             table.pop(device.kind, None)
-        dlpack._OF_DEVICE.pop(device.kind, None)
-        dlpack._REACHED.pop(device.kind, None)

@@ -172,6 +172,7 @@ def list_devices() -> list[Device]:
 
 def detect() -> bool:
     """Print the devices found, and for each kind that is not there why; True if there is any."""
+    platforms.add_installed()
     lines, count = [], 0
     for platform in platforms.PLATFORMS.values():
         probe = probe_of(platform.name)

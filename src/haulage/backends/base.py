@@ -148,6 +148,9 @@ class Backend(ABC):
 
     name: str = "?"
 
+    # Whether its kernels run on this process's worker threads, `cpu_driver.pool.POOL`.
+    uses_pool = False
+
     # Its streams, where they can be asked without a call of the driver's.
     queues: Queues | None = None
 

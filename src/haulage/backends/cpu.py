@@ -47,6 +47,7 @@ class CPUBackend(Backend):
     """The driver of the CPU device. There is one device, number 0."""
 
     name = "cpu"
+    uses_pool = True
 
     def __init__(self) -> None:
         self._memory = Memory()

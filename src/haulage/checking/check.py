@@ -66,7 +66,7 @@ class check(Sequence[Finding]):
         if self._session is not None and self._result is None:
             raise RuntimeError("this object checks already; make one for each block")
         device = current_device()
-        if device.kind != "cpu":
+        if not device.checks_kernels:
             raise Unsupported(
                 f"haulage.check(): kernels are checked on the CPU device only, and {device} is the "
                 'current one; say haulage.use("cpu") before'

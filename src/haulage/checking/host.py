@@ -119,7 +119,7 @@ class HostChecks:
         backend: Any = device.backend
         number = backend.number_of(device.id)
         checker = runtime.current.checker
-        if not (checker and checker.checks_kernels and device.code_for[0] == "cpu"):
+        if not (checker and checker.checks_kernels and device.checks_kernels):
             start = partial(self._counted, start)  # else who checks its threads counts it
         touched = Touched(overload, device, configuration, len(header))
         return self.streams.launching(number, overload, header, captured, touched, start)

@@ -236,7 +236,7 @@ _KINDS = {
 
 
 # The GPU that code is made for to see what it keeps in local memory, by the lanes of a warp.
-_GPUS = {32: ("nvidia", "sm_80"), 64: ("amd", "gfx90a")}
+_GPUS = {32: "sm_80", 64: "gfx90a"}
 
 
 def _local_memory(linted: Linted, overload: Any, lanes: int) -> tuple[LocalArray, str, int] | None:
@@ -255,7 +255,7 @@ def _local_memory(linted: Linted, overload: Any, lanes: int) -> tuple[LocalArray
     if nbytes < arrays[0].nbytes:
         return None
     named = ", ".join(f"{each.name or 'an array'} of {each.nbytes:,} bytes" for each in arrays)
-    return arrays[-1], f"{gpu[1]}|{named}", nbytes
+    return arrays[-1], f"{gpu}|{named}", nbytes
 
 
 def _chosen(blocks: int, most: int) -> list[int] | None:

@@ -12,6 +12,7 @@ from haulage.checking.findings import Finding, Findings
 from haulage.checking.names import MAKES, USUAL
 from haulage.compiler.checks.counters import COUNTERS, COVERAGE
 from haulage.interruption import on_error
+from haulage.runtime.devices.device import Device
 from haulage.runtime.process import runtime
 
 if TYPE_CHECKING:
@@ -147,13 +148,13 @@ class Session:
         # The program itself does not wait here, so this orders none of its work.
         host_checker = runtime.current.host_checker
         with nullcontext() if host_checker is None else host_checker.unseen():
-            for device in runtime.current.found.get("cpu", ()):
+            for device in _checked_devices():
                 device.finish()
 
     def settle(self) -> None:
         """Wait for what was launched, and leave what threads failed with to the next wait. While
         work is recorded for a graph, nothing is waited for."""
-        for device in runtime.current.found.get("cpu", ()):
+        for device in _checked_devices():
             if device.capturing:
                 continue
             backend: Any = device.backend
@@ -165,6 +166,12 @@ class Session:
     def wants(self, kind: str) -> bool:
         """Whether a finding of this kind comes from a check that this session asks for."""
         return kind in self._kinds
+
+
+def _checked_devices() -> list[Device]:
+    """The devices in use on which kernels are checked."""
+    found = [each for devices in tuple(runtime.current.found.values()) for each in devices]
+    return [device for device in found if device.checks_kernels]
 
 
 def _follow_open() -> None:

@@ -130,7 +130,9 @@ def main(words: Sequence[str]) -> int:
 
 def _device(given: str | None) -> str:
     named = given or os.environ.get("HAULAGE_DEVICE", "").strip() or "cpu"
-    if named.partition(":")[0] != "cpu":
+    from haulage.platforms import checks_kernels
+
+    if not checks_kernels(named):
         asked = f"--device {given}" if given else f"HAULAGE_DEVICE={named}"
         raise Refusal(
             f"check: {asked}: kernels are checked on the CPU device only; give --device cpu"

@@ -16,7 +16,7 @@ from haulage import __version__, config
 from haulage.backends.cpu_driver import processor
 from haulage.compiler.gpu.amd import device_library
 from haulage.errors import HaulageError
-from haulage.platforms import PLATFORMS, Platform
+from haulage.platforms import PLATFORMS, Platform, add_installed
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.registry import current_device, devices_of, probe_of, why_current
 
@@ -55,6 +55,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(chosen: argparse.Namespace) -> int:
     """Print all facts; returns 1 if the device that is asked for is not there, else 0."""
     verbose: bool = chosen.verbose
+    add_installed()
     in_force = _in_force()
     sections = {
         "devices": [fact for row in PLATFORMS.values() for fact in _devices(row, verbose)],
@@ -85,7 +86,7 @@ def _devices(row: Platform, verbose: bool) -> list[Fact]:
         return [Fact(row.name, f"{probe.answer}, and does not start: {error}", False)]
     if not found:
         return [Fact(row.name, f"the driver is there and has no device: {probe.answer}", False)]
-    driver = [Fact(row.name, probe.answer)] if verbose and row.name != "cpu" else []
+    driver = [Fact(row.name, probe.answer)] if verbose else []
     return [*driver, *found]
 
 
@@ -100,10 +101,9 @@ def _device(row: Platform, device: Device) -> Fact:
         free, total = device.memory_info()
     except HaulageError as error:
         return Fact(str(device), f"{what.name} ({what.architecture}): {error}", False)
-    units = "worker threads" if row.name == "cpu" else "multiprocessors"
     return Fact(
         str(device),
-        f"{what.name} ({what.architecture}), {what.multiprocessors} {units}, "
+        f"{what.name} ({what.architecture}), {what.multiprocessors} {row.units}, "
         f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free",
         True,
     )

@@ -31,10 +31,13 @@ class Body(ABC):
     ) -> None:
         self.name: str = function.__qualname__
         self.target = target
-        self._options = options.on(target.kind)
+        self._options = options
         self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
         self._codes: dict[tuple[tuple[int, int, int], str, str], Code] = {}
         self._lock = forks.lock()
+
+    # Whether its code is made for one size of the block, and in versions for what launches find.
+    is_per_block = has_versions = False
 
     # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
     found: bool | None = None
@@ -55,6 +58,13 @@ class Body(ABC):
             if made is None:
                 made = self._codes[block, way, version] = self._make(block, way, version)
             return made
+
+    def check_code(self, code: Code) -> None:
+        """See that the kernel takes no more than the target has, as a launch would.
+
+        Raises:
+            CompileError: it takes more.
+        """
 
     @cached_property
     def access(self) -> Accesses:

@@ -92,7 +92,8 @@ class Code:
         if not self.is_ptx:
             raise Unsupported(
                 f"kernel {self.metadata['name']}: SASS is the code of NVIDIA's GPUs, and this is "
-                f"for {self.metadata['target']}; inspect_asm gives its assembly"
+                f"for {self.metadata['target']}; inspect_asm gives its assembly, and "
+                "haulage.compile(kernel, signature, 'sm_90').sass() the SASS of such a GPU"
             )
         from haulage.compiler.gpu.nvidia import assembler
 

@@ -47,6 +47,8 @@ class CPUBody(Body):
     """A kernel whose code is made for one block size each, and in versions for what launches find
     in its arguments."""
 
+    is_per_block = has_versions = True
+
     @cached_property
     def _cleaned(self) -> dict[tuple[str, tuple[str, ...]], str]:
         return {}
@@ -289,3 +291,12 @@ def _optimised(blocks: Transformed, target: Target, *, widen: bool) -> Any:
             module, target, "always_inliner", "simplify_cfg", "global_dead_code_eliminate"
         )
     return module
+
+
+def function_assembly(function: Any, signature: Any, target: Target) -> str:
+    """Assembly of a device function (a `kernel.DeviceFunction`) for arguments of types `signature`,
+    as if no kernel inlined it."""
+    with llvm.LOCK:
+        module = llvm.parse(function.inspect_llvm(signature))
+        llvm.optimise(module, target, 3, widen=True)
+        return llvm.assembly(str(module), target)

@@ -33,9 +33,8 @@ def check_local(what: str, nbytes: int, arrays: tuple[LocalArray, ...], target: 
     for (filename, line), each in places.most_common(_SHOWN):
         lines.append(f"  in {filename}:{line}: {each} bytes")
         lines += quoted(filename, line)
-    name = "the CPU device" if target.kind == "cpu" else target.architecture
     lines.append(
-        f"{what} has {nbytes} bytes of local arrays for each thread; {name} has "
+        f"{what} has {nbytes} bytes of local arrays for each thread; {target.called} has "
         f"{target.most_local} for a thread: take smaller arrays, or give the kernel an array of "
         "the device with a part for each thread"
     )

@@ -40,10 +40,8 @@ class Options:
             sorted(each) if isinstance(each, frozenset) else each for each in given
         )
 
-    def on(self, kind: str) -> "Options":
-        """Those that make a difference on a kind of device."""
-        if kind != "cpu":
-            return self
+    def without_hints(self) -> "Options":
+        """Those that change what a kernel does; the others are about code for GPUs."""
         return Options(self.fastmath, self.debug, self.boundscheck, self.checks)
 
     def for_threads(self, threads: int) -> "Options":

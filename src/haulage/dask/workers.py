@@ -94,7 +94,7 @@ class DevicePlugin(WorkerPlugin):
                 f"process has {held[0]}: a process has one device; make workers of processes of "
                 "their own (LocalCluster(processes=True))"
             )
-        if device.kind == "cpu":
+        if device.backend.uses_pool:
             self._share_cores(beside)
         use(device)
         _chosen.clear()

@@ -194,7 +194,7 @@ def cuda_serialise(array: DeviceNDArray) -> Sent:
         NotImplementedError: the array is on a device without a CUDA array interface; `distributed`
             then takes the next family.
     """
-    if array.device.kind != "nvidia":
+    if not array.device.protocols.cuda:
         raise NotImplementedError(f"{array!r} has no CUDA array interface")
     once, header = _described(array)
     if not once.size or not once.dtype.itemsize:

@@ -52,7 +52,7 @@ class DebuggedPlan(LaunchPlan):
         self, kernel: Any, configuration: Configuration, stream: Any, kinds: Any, args: Any
     ) -> None:
         super().__init__(kernel, configuration, stream, kinds, args)
-        if self._placed is not None or self._device.kind != "cpu":
+        if self._placed is not None or not self._device.checks_kernels:
             return
         keys = tuple([kind.key for kind in kinds])
         overload = kernel.overload_for(self._device.code_for, keys)

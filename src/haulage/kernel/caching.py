@@ -47,7 +47,7 @@ def kept_body(
         if options.linked:
             raise NotByValue("it is linked with code of others")
         target = (kind, str(vocabulary.warp_size), *platform.identity(architecture))
-        return digest(function, keys, target, options.on(kind))
+        return digest(function, keys, target, platform.options_of_code(options))
 
     store.use()
     try:

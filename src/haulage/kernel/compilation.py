@@ -13,7 +13,7 @@ from haulage.errors import Unsupported
 from haulage.kernel.configuration import check_hints
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import CUDA, Vocabulary
-from haulage.platforms import PLATFORMS, current_target
+from haulage.platforms import current_target, platform_of, target_named
 from haulage.runtime.arrays.keys import Key
 from haulage.runtime.launch.loaded import ANY_BLOCK, normalise_dims
 from haulage.tracebacks import brief_errors
@@ -73,7 +73,7 @@ def body_for(
     """
     from haulage import numba_bridge
 
-    if options.linked and target.kind != "nvidia":
+    if options.linked and not target.links:
         raise Unsupported(
             f"kernel {function.__qualname__}: jit(link=...) names code for NVIDIA's GPUs, which "
             f"kernels for {target.architecture} cannot be linked with; write it in Python with "
@@ -83,25 +83,11 @@ def body_for(
         kinds = tuple(numba_bridge.numba_type(key) for key in keys)
     except TypeError as error:
         raise numba_bridge.UntypedArgument(f"kernel {function.__qualname__}: {error}") from error
-    return _body_class(target.kind)(function, kinds, target, options, anew=anew)
-
-
-def _body_class(kind: str) -> "type[Body]":
-    if kind == "cpu":
-        from haulage.compiler.emit import CPUBody
-
-        return CPUBody
-    if kind == "amd":
-        from haulage.compiler.gpu.amd.emit import AMDBody
-
-        return AMDBody
-    if kind == "opencl":
-        from haulage.compiler.gpu.opencl.emit import OpenCLBody
-
-        return OpenCLBody
-    from haulage.compiler.gpu.nvidia.emit import PTXBody
-
-    return PTXBody
+    platform = platform_of(target.kind)
+    body: Body = platform.body_class()(
+        function, kinds, target, platform.options_of_code(options), anew=anew
+    )
+    return body
 
 
 def result_type(
@@ -173,19 +159,16 @@ def compile(
     asked = _with_given(getattr(function, "haulage_options", Options()), fastmath, options)
     keys = keys_of(signature)
     vocabulary = getattr(function, "vocabulary", CUDA)
-    made = _target(target, vocabulary.warp_size)
+    made = target_named(target, vocabulary.warp_size)
     body = body_for(py_func, keys, made, asked)
     size = normalise_dims(block, "blockdim")
     version = versions.GENERAL
     if unit_strides is not None or nonnegative:
-        if made.kind != "cpu":
+        if not body.has_versions:
             raise ValueError("unit_strides, nonnegative: only code for the CPU has versions")
         version = versions.asked(body.lowered, unit_strides, nonnegative)
-    code = body.code(size if made.kind == "cpu" else ANY_BLOCK, config.thread_way(), version)
-    if made.kind == "nvidia":
-        from haulage.compiler.gpu.nvidia import limits
-
-        limits.check(code)
+    code = body.code(size if body.is_per_block else ANY_BLOCK, config.thread_way(), version)
+    body.check_code(code)
     return code
 
 
@@ -213,19 +196,3 @@ def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> 
     wanted = options_for(fastmath, debug, hints, boundscheck)
     changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in given}
     return replace(made_with, **changed)
-
-
-def _target(name: str, warp_size: int) -> Any:
-    """The target that `compile` is asked for."""
-    kinds = {"host": "cpu", "sm_": "nvidia", "gfx": "amd", "spirv": "opencl"}
-    kind = next((kinds[start] for start in kinds if str(name).startswith(start)), None)
-    if not isinstance(name, str) or kind is None or (kind == "cpu" and name != "host"):
-        raise ValueError(
-            f"target {name!r}: expected 'host', a generation of NVIDIA's GPUs such as 'sm_90', "
-            "one of AMD's such as 'gfx942', or 'spirv64' for OpenCL devices"
-        )
-    if kind == "opencl":
-        from haulage.targets import opencl
-
-        return opencl.target(name, warp_size)
-    return PLATFORMS[kind].new_target(name, warp_size)

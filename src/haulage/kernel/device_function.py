@@ -9,6 +9,7 @@ from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.linkable import pieces
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
+from haulage.platforms import platform_of
 from haulage.tracebacks import brief_errors
 
 
@@ -115,26 +116,10 @@ class DeviceFunction(AsFunction):
         """Assembly of the function for arguments of types `args`, as if no kernel inlined it.
 
         Raises:
-            Unsupported: the device is an AMD GPU, on which functions are parts of kernels only.
+            Unsupported: functions are parts of kernels only on the device, as on AMD's GPUs.
         """
-        from haulage.compiler import llvm
-
         target = self._target()
-        if target.kind == "amd":
-            raise Unsupported(
-                f"function {self.__qualname__}: it has no code of its own on AMD's GPUs; "
-                "inspect_asm of a kernel that calls it shows what becomes of it"
-            )
-        if target.kind == "nvidia":
-            from haulage.compiler.frontend import parse_function_signature
-            from haulage.compiler.gpu.nvidia.function import function_code
-
-            kinds, _ = parse_function_signature(args)
-            return function_code(self, kinds, None, target, self.haulage_options)[0].asm
-        with llvm.LOCK:
-            module = llvm.parse(self.inspect_llvm(args))
-            llvm.optimise(module, target, 3, widen=True)
-            return llvm.assembly(str(module), target)
+        return platform_of(target.kind).assembly_of_function(self, args, target)
 
     def inspect_sass(self, args: Any) -> NoReturn:
         """Refused: functions have no SASS of their own, on any device."""

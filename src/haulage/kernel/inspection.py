@@ -6,6 +6,7 @@ from typing import Any
 
 from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.overload import Overload
+from haulage.platforms import PLATFORMS
 from haulage.runtime.devices import registry
 from haulage.tracebacks import brief_errors
 
@@ -68,7 +69,7 @@ class Inspection(ABC):
 
     def _sass(self, signature: Any, question: Callable[[Overload], str]) -> Any:
         here = registry.current_device()
-        if here.kind != "nvidia":
+        if not PLATFORMS[here.kind].has_sass:
             raise Unsupported(
                 f"kernel {self.__qualname__}: SASS is the code of NVIDIA's GPUs, and the current "
                 f"device is {here}; inspect_asm gives its code, and haulage.compile(kernel, "

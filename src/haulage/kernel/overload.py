@@ -8,6 +8,7 @@ from haulage.compiler.versions import GENERAL, LEAST_BITS, NOTHING, suits, versi
 from haulage.forks import cached_property
 from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
+from haulage.platforms import platform_for
 from haulage.runtime.arrays.keys import ARRAY, SCALAR, Key
 from haulage.runtime.devices import registry
 from haulage.runtime.devices.device import Device
@@ -79,7 +80,7 @@ class Overload:
         self.loaded: dict[tuple[Device, tuple[int, int, int], str, str], Loaded] = {}
         self._checked: dict[object, Loaded] = {}
         self._checked_bodies: dict[frozenset[str], Body | KeptBody] = {}
-        self._local_bytes: dict[tuple[str, str], int] = {}
+        self._local_bytes: dict[str, int] = {}
         self._versions: set[str] = {GENERAL}
         self._lock = forks.lock()
         self.keys = keys
@@ -128,18 +129,22 @@ class Overload:
             self._checked_bodies[checks] = self._body_for(place.code_for, checks)
         return self._checked_bodies[checks]
 
-    def local_bytes_on(self, code_for: tuple[str, str]) -> int:
-        """The bytes of local memory that a thread takes in code for a GPU, which need not be there:
-        ("nvidia", "sm_80").
+    def local_bytes_on(self, architecture: str) -> int:
+        """The bytes of local memory that a thread takes in code for a GPU, which need not be there,
+        as `sm_80`.
 
         Raises:
             CompileError: the kernel cannot be compiled for it.
         """
         with self._lock:
-            if code_for not in self._local_bytes:
-                code = self._body_for(code_for).code(ANY_BLOCK, _THREADS)
-                self._local_bytes[code_for] = int(code.metadata["local_bytes"])
-            return self._local_bytes[code_for]
+            if architecture not in self._local_bytes:
+                code = self._code_for(architecture)
+                self._local_bytes[architecture] = int(code.metadata["local_bytes"])
+            return self._local_bytes[architecture]
+
+    def _code_for(self, architecture: str) -> Any:
+        body = self._body_for((platform_for(architecture).name, architecture))
+        return body.code(ANY_BLOCK, _THREADS)
 
     def version_for(self, traits: Sequence[str]) -> str:
         """The version of the code for what a launch found in its arguments.
@@ -308,8 +313,7 @@ class Overload:
             return self.code.asm
         from haulage.targets.nvidia_architectures import for_capability
 
-        body = self._body_for(("nvidia", for_capability(cc)))
-        return body.code(ANY_BLOCK, _THREADS).asm
+        return self._code_for(for_capability(cc)).asm
 
     def inspect_sass(self) -> str:
         """SASS, the assembly of NVIDIA's GPUs, by their disassembler.

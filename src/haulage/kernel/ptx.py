@@ -17,7 +17,7 @@ from haulage.kernel import advice
 from haulage.kernel.compilation import options_for
 from haulage.kernel.configuration import check_hints
 from haulage.kernel.vocabulary import CUDA
-from haulage.platforms import PLATFORMS
+from haulage.platforms import target_named
 from haulage.runtime.devices import registry
 from haulage.tracebacks import brief_errors
 
@@ -200,7 +200,7 @@ def _compiled(
     advice.of_options({"opt": opt, "lineinfo": lineinfo}, debug)
     hints = {"lineinfo": lineinfo, "opt": opt, "launch_bounds": launch_bounds}
     options = options_for(fastmath, debug, hints)
-    target = PLATFORMS["nvidia"].new_target(_architecture(cc), CUDA.warp_size)
+    target = target_named(_architecture(cc), CUDA.warp_size)
     c_name = _c_name(called, function, abi, abi_info)
     if device:
         return _function(function, sig, target, options, c_name)
@@ -210,12 +210,12 @@ def _compiled(
 def _kernel(function: Any, sig: Any, target: Any, options: Options) -> _Compiled:
     from haulage import numba_bridge
     from haulage.compiler.frontend import parse_signature
-    from haulage.compiler.gpu.nvidia import limits
     from haulage.compiler.gpu.nvidia.emit import PTXBody
 
     kinds = parse_signature(sig)
-    code = PTXBody(function, kinds, target, options).for_any_block()
-    limits.check(code)
+    body = PTXBody(function, kinds, target, options)
+    code = body.for_any_block()
+    body.check_code(code)
     return code.asm, code.linked, numba_bridge.kernel_signature(kinds).return_type
 
 

@@ -17,8 +17,7 @@ def set_trace(tools: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        target = context.haulage_target
-        if target.kind != "cpu":
+        if not context.haulage_target.has_breakpoints:
             raise tools.TypingError(
                 "breakpoint() and set_trace() stop on the CPU device only; run the program on it, "
                 "as in haulage debug program.py or HAULAGE_DEVICE=cpu, or take them out"

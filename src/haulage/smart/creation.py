@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.platforms import PLATFORMS
+from haulage.platforms import PLATFORMS, add_installed
 from haulage.runtime import memory
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import (
@@ -138,6 +138,8 @@ def place(where: Any, others: Sequence[str] = ()) -> Place:
             return HOST
         if where in _GPU:
             return current_device()
+        if where.partition(":")[0] not in PLATFORMS:
+            add_installed()
         if where.partition(":")[0] in PLATFORMS:
             return find(where, "where")
     kinds = ", ".join(map(repr, PLATFORMS))

@@ -87,6 +87,19 @@ class Target(ABC):
         return False
 
     @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.architecture
+
+    # Whether kernels can be linked with code of others (`jit(link=...)`); whether the code has
+    # tables of source lines, for the system's debuggers and profilers; whether `breakpoint()` stops
+    # there; whether a branch costs more there than a division whose result is not used.
+    links = False
+    has_line_tables = True
+    has_breakpoints = False
+    divides_without_branches = False
+
+    @property
     def has_libdevice(self) -> bool:
         """Whether code for it can call the functions of CUDA's libdevice, `__nv_sinf` and so on."""
         return False

@@ -69,6 +69,13 @@ class CPUTarget(Target):
 
     passes: str = field(default="", compare=False)
 
+    has_line_tables = False
+    has_breakpoints = True
+
+    @property
+    def called(self) -> str:
+        return "the CPU device"
+
     @property
     def has_fused(self) -> bool:
         arm = self.triple.startswith(("aarch64", "arm64"))

@@ -49,6 +49,9 @@ _shared_numbers = itertools.count(1)
 class NVIDIATarget(Target):
     """One generation of NVIDIA's GPUs; `architecture` is as in `sm_90`."""
 
+    links = True
+    divides_without_branches = True
+
     @property
     def has_fused(self) -> bool:
         return True

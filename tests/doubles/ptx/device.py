@@ -20,9 +20,9 @@ from haulage.errors import DeviceError
 from haulage.platforms import PLATFORMS
 from haulage.runtime.devices import registry
 from haulage.runtime.devices.device import Device
-from haulage.runtime.devices.registry import Driver
+from haulage.runtime.devices.registry import Driver, Protocols
 from haulage.runtime.process import runtime as process
-from haulage.runtime.protocols import dlpack
+from haulage.runtime.protocols.dlpack_structs import CPU
 
 KIND = "ptx"
 # All blocks of a cooperative launch are there at one time, each thread with a stack of its own.
@@ -186,16 +186,12 @@ def ptx_device() -> Device:
 @contextmanager
 def registered(device: Device) -> Iterator[Device]:
     """While this holds, `device` is found among the others, and kernels can be made for it."""
-    driver = Driver(device.kind, PTXBackend.probe, lambda: device.backend)
+    driver = Driver(device.kind, PTXBackend.probe, lambda: device.backend, protocols=Protocols(CPU))
     registry.register(driver)
     process.current.found[device.kind] = (device,)
     PLATFORMS[device.kind] = dataclasses.replace(PLATFORMS["nvidia"], name=device.kind)
-    dlpack._OF_DEVICE[device.kind] = dlpack.CPU
-    dlpack._REACHED[device.kind] = dlpack._ON_HOST
     try:
         yield device
     finally:
         for table in (process.current.drivers, process.current.found, platforms.PLATFORMS):
             table.pop(device.kind, None)
-        dlpack._OF_DEVICE.pop(device.kind, None)
-        dlpack._REACHED.pop(device.kind, None)

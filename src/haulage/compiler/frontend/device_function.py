@@ -93,22 +93,22 @@ class DeviceFunction(Dispatcher):
         return result
 
     def _flags(self) -> Any:
-        flags = numba_flags(self._options, self.targetdescr.kind)
-        checks_indices, tells_lines, counts = self._inherited()
+        flags = numba_flags(self._options, self.targetdescr.target.has_line_tables)
+        checks_indices, watched, counts = self._inherited()
         flags.boundscheck = flags.boundscheck or checks_indices
-        if tells_lines:
-            flags.debuginfo = flags.dbg_directives_only = True
+        if watched:
+            flags.watched = flags.debuginfo = flags.dbg_directives_only = True
         flags.counts = flags.counts or counts
         return flags
 
     def _inherited(self) -> tuple[bool, bool, bool]:
-        """Whether the function that Numba is compiling has its indices checked, and, on the CPU,
-        its lines told and the ways of threads counted."""
+        """Whether the function that Numba is compiling has its indices checked, its accesses
+        checked and the ways of threads counted."""
         flags = ConfigStack.top_or_none()
         if flags is None:
             return False, False, False
-        tells_lines = flags.debuginfo and self.targetdescr.kind == "cpu"
-        return bool(flags.boundscheck), bool(tells_lines), getattr(flags, "counts", False)
+        watched, counts = getattr(flags, "watched", False), getattr(flags, "counts", False)
+        return bool(flags.boundscheck), watched, counts
 
     def get_overload(self, sig: Any) -> Any:
         args, _ = sigutils.normalize_signature(sig)

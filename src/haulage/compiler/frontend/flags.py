@@ -10,14 +10,15 @@ from haulage.compiler.options import Options
 
 
 class KernelFlags(Flags):
-    """Numba's, and whether the ways of threads are counted."""
+    """Numba's, and whether accesses are checked and the ways of threads counted."""
 
     __slots__ = ()
 
+    watched = Option(type=bool, default=False, doc="Tell the lines and arrays of accesses.")
     counts = Option(type=bool, default=False, doc="Count the ways of threads.")
 
 
-def numba_flags(options: Options, kind: str) -> Any:
+def numba_flags(options: Options, has_line_tables: bool) -> Any:
     """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors
     (Python's in a debug kernel)."""
     flags = KernelFlags()
@@ -26,7 +27,8 @@ def numba_flags(options: Options, kind: str) -> Any:
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.enable_ssa = True
-    if options.watched or (kind != "cpu" and (options.debug or options.lineinfo)):
+    flags.watched = bool(options.watched)
+    if flags.watched or (has_line_tables and (options.debug or options.lineinfo)):
         # Of variables LLVM's code generator for PTX cannot tell where functions are inlined: it
         # ends the process. So it is told of lines only.
         flags.debuginfo = flags.dbg_directives_only = True

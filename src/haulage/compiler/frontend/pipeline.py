@@ -85,7 +85,7 @@ class _PlacedLower(_BoundLower):
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
         self.builder.array_made = 0
-        if self.flags.debuginfo and self.context.haulage_target.kind == "cpu":
+        if self.flags.watched:
             self.builder.array_made = NAMES.column(indices.made(self, inst))
             self.debuginfo.array = indices.accessed(self, inst)
         if self.context.checks_indices:

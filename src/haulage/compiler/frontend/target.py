@@ -109,7 +109,7 @@ class SIMTTypingContext(typing.BaseContext):
         if function is not None:
             return super().resolve_value_type(function)
         if declared.is_declared(val):
-            if self._function_class.targetdescr.kind != "nvidia":
+            if not self._function_class.targetdescr.target.links:
                 raise ValueError(val.refusal)
             return declared.function_type(val)
         if (why := captured.refusal(val)) is not None:
@@ -203,7 +203,7 @@ class SIMTContext(BaseContext):
         super().refresh()
         # Numba's builtins come last of all, and what comes last holds.
         self.install_registry(ranges.registry)
-        if self.haulage_target.kind == "nvidia":
+        if self.haulage_target.divides_without_branches:
             self.install_registry(divisions.registry)
 
     def subtarget(self, **options: Any) -> Any:
@@ -310,8 +310,7 @@ class _Descriptor(TargetDescriptor):
 
     def __init__(self, target: Target, numba_name: str, function_class: Any) -> None:
         super().__init__(numba_name)
-        self.kind = target.kind
-        self._target = target
+        self.target = target
         self._function_class = function_class
 
     @cached_property
@@ -320,7 +319,7 @@ class _Descriptor(TargetDescriptor):
 
     @cached_property
     def target_context(self) -> Any:
-        return SIMTContext(self.typing_context, self._target, self._target_name)
+        return SIMTContext(self.typing_context, self.target, self._target_name)
 
 
 def descriptor(target: Target) -> Any:

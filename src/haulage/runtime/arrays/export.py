@@ -87,7 +87,7 @@ class Exchange(DeviceNDArrayBase):
         Its stream is the one that the array is bound to. Of an array that is bound to none it is
         the default stream as long as there is work that uses the array, and then None.
         """
-        if self.device.kind != "nvidia":
+        if not self.device.protocols.cuda:
             raise AttributeError(
                 f"{self!r} has no __cuda_array_interface__, which is for NVIDIA's devices; "
                 "DLPack works on all"

@@ -20,6 +20,7 @@ from haulage.runtime.process import runtime
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
     from haulage.runtime.devices.graph import Graph
+    from haulage.runtime.devices.registry import Protocols
     from haulage.runtime.devices.stream import Stream
 
 
@@ -103,6 +104,16 @@ class Device(DeviceBase):
     def code_for(self) -> tuple[str, str]:
         """(kind, architecture): what code for it is made for."""
         return self.kind, self.properties.architecture
+
+    @cached_property
+    def protocols(self) -> "Protocols":
+        """What other packages call its memory and its streams."""
+        return runtime.current.drivers[self.kind].protocols
+
+    @cached_property
+    def checks_kernels(self) -> bool:
+        """Whether kernels can be checked on it, and stop in a debugger."""
+        return runtime.current.drivers[self.code_for[0]].checks_kernels
 
     @cached_property
     def refusal(self) -> str:

@@ -19,17 +19,41 @@ from haulage.runtime.process import runtime
 
 
 @dataclass(frozen=True)
+class Protocols:
+    """What other packages call the memory and the streams of a kind of device.
+
+    `memory`, `pinned` and `managed` are DLPack's device types: of the device's own memory, and of
+    pinned and managed memory where those have a type of their own; None where there is none.
+    `default_streams` are the numbers that DLPack and the CUDA array interface have for the default
+    stream and, second, for that of each thread. With `cuda` its memory has the CUDA array interface
+    and its streams the CUDA stream protocol.
+    """
+
+    memory: int | None = None
+    pinned: int | None = None
+    managed: int | None = None
+    default_streams: tuple[int, ...] = (1, 2)
+    cuda: bool = False
+
+
+@dataclass(frozen=True)
 class Driver:
     """A kind of device: how to look for its driver, and how to get its `Backend` if it has one.
 
     `refusal` says why no code can be made for an architecture, and nothing if it can.
+    `checks_kernels` says that kernels can be checked there, and stop in a debugger.
     """
 
     kind: str
     probe: Callable[[], Probe]
     backend: Callable[[], Backend] | None
     refusal: Callable[[str], str] = lambda architecture: ""
+    protocols: Protocols = Protocols()
+    checks_kernels: bool = False
 
+
+# Called where a kind is asked for that is not known: each may register more of them.
+further: list[Callable[[], None]] = []
 
 _lock = threading.RLock()
 forks.held(lambda: _lock)
@@ -76,7 +100,13 @@ def _look_for(driver: Driver) -> tuple[Device, ...]:
 
 def devices() -> list[Device]:
     """All devices that are present, the preferred ones first."""
+    _look_further()
     return [device for kind in tuple(runtime.current.drivers) for device in devices_of(kind)]
+
+
+def _look_further() -> None:
+    for look in further:
+        look()
 
 
 # Of the number of a device.
@@ -99,6 +129,8 @@ def find(choice: str | Device, source: str = "") -> Device:
         raise TypeError(f"device {choice!r}: expected a name such as 'cpu' or 'nvidia:1'")
     asked = f"{source or 'device'} {choice!r}"
     kind, colon, number = choice.strip().lower().partition(":")
+    if kind not in runtime.current.drivers:
+        _look_further()
     known = runtime.current.drivers
     is_number = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
     if kind not in known or (colon and not is_number):

@@ -297,7 +297,7 @@ class Stream:
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
         """The CUDA stream protocol, by which other packages use the stream; on NVIDIA only."""
-        if self.device.kind != "nvidia":
+        if not self.device.protocols.cuda:
             raise AttributeError(f"{self!r} is no stream of CUDA's driver")
         return lambda: (0, self.handle)
 

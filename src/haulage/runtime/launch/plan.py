@@ -136,7 +136,7 @@ class LaunchPlan(PlanBase):
             self._may_be_checked
             and checker is not None
             and checker.checks_kernels
-            and device.code_for[0] == "cpu"
+            and device.checks_kernels
         ):
             version = overload.version_for([kind.trait for kind in each])
             checked = checker.checked(overload, device, configuration, version)

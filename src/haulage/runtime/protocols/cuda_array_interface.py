@@ -14,7 +14,7 @@ from haulage.runtime.geometry import dtypes, layout
 NAME = "__cuda_array_interface__"
 
 # How both protocols number CUDA's streams that have no handle of their own.
-_LEGACY, _PER_THREAD = 1, 2
+_OF_DEFAULT_STREAMS = (0, 1, 2)
 
 
 class Description(NamedTuple):
@@ -104,7 +104,7 @@ def _data(given: Any) -> tuple[int, bool]:
 def stream_numbered(device: Device, number: int | None) -> Stream:
     """The stream that DLPack and the CUDA array interface mean by a number.
 
-    None means the default stream; AMD's is 0, others have 1 for it and 2 for the per-thread one.
+    None means the default stream; see `Protocols.default_streams` for its numbers.
 
     Raises:
         TypeError, ValueError: they have no such number.
@@ -114,13 +114,8 @@ def stream_numbered(device: Device, number: int | None) -> Stream:
         return device.default_stream
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"stream {number!r}: expected a whole number or None")
-    named: tuple[int, ...]
-    refused: tuple[int, ...]
-    if device.kind == "amd":
-        named, refused = (0,), (_LEGACY, _PER_THREAD)
-    else:
-        named, refused = (_LEGACY, _PER_THREAD), (0,)
-    if number < 0 or number in refused:
+    named = device.protocols.default_streams
+    if number < 0 or (number in _OF_DEFAULT_STREAMS and number not in named):
         raise ValueError(
             f"stream {number} of {device}: expected {list(named)} for its default streams, or a "
             "stream's handle"
@@ -136,4 +131,4 @@ def number_of(stream: Stream) -> int | None:
         return None
     if stream.handle:
         return stream.handle
-    return 0 if stream.device.kind == "amd" else _LEGACY
+    return stream.device.protocols.default_streams[0]

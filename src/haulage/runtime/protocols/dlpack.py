@@ -18,6 +18,7 @@ from haulage.runtime.buffers.strided import Strided
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.registry import find
 from haulage.runtime.geometry import layout
+from haulage.runtime.process import runtime
 from haulage.runtime.protocols.dlpack_structs import (
     BFLOAT,
     BOOL,
@@ -46,19 +47,6 @@ HOST: Place = (CPU, 0)
 
 # Memory that the host addresses; the device number says nothing about these.
 _ON_HOST = {CPU, CUDA_HOST, ROCM_HOST, CUDA_MANAGED}
-_OF_DEVICE = {"cpu": CPU, "nvidia": CUDA, "amd": ROCM}
-# Besides its own memory, what a device reaches.
-_REACHED = {"cpu": _ON_HOST, "nvidia": {CUDA_HOST, CUDA_MANAGED}, "amd": {ROCM_HOST}}
-
-# What else memory of the host that a device reaches can be called, by who made the device and by
-# the kind of memory.
-_ALSO = {
-    ("nvidia", MAPPED): CUDA_HOST,
-    ("nvidia", PINNED): CUDA_HOST,
-    ("nvidia", MANAGED): CUDA_MANAGED,
-    ("amd", MAPPED): ROCM_HOST,
-    ("amd", PINNED): ROCM_HOST,
-}
 
 _NAMES = {
     CPU: "kDLCPU",
@@ -76,8 +64,17 @@ _BYTES = {"b": {1}, "i": {1, 2, 4, 8}, "u": {1, 2, 4, 8}, "f": {2, 4, 8}, "c": {
 
 
 def place_of(device: Device) -> Place:
-    """What DLPack calls a device: (type, number)."""
-    return _OF_DEVICE[device.kind], device.id
+    """What DLPack calls a device: (type, number).
+
+    Raises:
+        BufferError: it has no name for it.
+    """
+    if device.protocols.memory is None:
+        raise BufferError(
+            f"DLPack has no name for the memory of {device}; copy_to_host gives an array that it "
+            "can describe"
+        )
+    return device.protocols.memory, device.id
 
 
 def pair(given: Any, what: str) -> Place:
@@ -100,8 +97,8 @@ def device_at(place: Place) -> Device:
         BufferError: there is none.
     """
     answers = []
-    for kind, code in _OF_DEVICE.items():
-        if code == place[0]:
+    for kind, driver in runtime.current.drivers.items():
+        if driver.protocols.memory == place[0]:
             try:
                 return find(f"{kind}:{int(place[1])}", "dl_device")
             except DeviceNotFound as error:
@@ -113,12 +110,17 @@ def device_at(place: Place) -> Device:
 def is_called(array: Strided, place: Place) -> bool:
     """Whether the memory of an array, where it is, can be said to be at `place`."""
     own = place_of(array.device)
-    return place in (own, (_ALSO.get((array.device.kind, array.block.kind)), own[1]))
+    called = array.device.protocols
+    also = {PINNED: called.pinned, MAPPED: called.pinned, MANAGED: called.managed}
+    return place in (own, (also.get(array.block.kind), own[1]))
 
 
 def reaches(device: Device, place: Place) -> bool:
     """Whether kernels of `device` can use memory at `place` where it is."""
-    return place == place_of(device) or place[0] in _REACHED[device.kind]
+    called = device.protocols
+    if place == (called.memory, device.id):
+        return True
+    return place[0] in (_ON_HOST if called.memory == CPU else (called.pinned, called.managed))
 
 
 def on_host(place: Place) -> bool:
@@ -128,7 +130,7 @@ def on_host(place: Place) -> bool:
 
 def moves_to(device: Device, place: Place) -> bool:
     """Whether memory at `place`, though the host addresses it, is as good as the device's own."""
-    return place[0] == CUDA_MANAGED and device.kind == "nvidia"
+    return place[0] == device.protocols.managed
 
 
 def describe(place: Place) -> str:

@@ -5,6 +5,7 @@
 """
 
 from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.code import Code
 from haulage.compiler.gpu.body import GPUBody, Made
 from haulage.compiler.gpu.channel import with_channel
 from haulage.compiler.gpu.entry import with_entry
@@ -43,6 +44,10 @@ class PTXBody(GPUBody):
                 "uses_dynamic_shared": self.lowered.dynamic_shared and DYNAMIC_SHARED in asm,
             },
         )
+
+    def check_code(self, code: Code) -> None:
+        """As of all bodies: the bytes of shared arrays and arguments."""
+        limits.check(code)
 
     def _linked(self, options: Options) -> str:
         lowered = self.lowered

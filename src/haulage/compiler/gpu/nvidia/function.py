@@ -10,7 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from haulage.compiler import dynamic_rooms, llvm
-from haulage.compiler.frontend import LoweredFunction, lower_function
+from haulage.compiler.frontend import (
+    LoweredFunction,
+    lower_function,
+    parse_function_signature,
+)
 from haulage.compiler.gpu.channel import with_channel
 from haulage.compiler.gpu.grid import with_grid_barrier
 from haulage.compiler.gpu.metadata import of_lines_only
@@ -25,6 +29,13 @@ from haulage.targets.base import Target
 
 # Until it is compiled: `sin` would be taken for the one of mathematics.
 _OWN_NAME = "haulage_c_function"
+
+
+def function_assembly(function: Any, signature: Any, target: Target) -> str:
+    """PTX of a device function (a `kernel.DeviceFunction`) for arguments of types `signature`, by
+    Numba's convention."""
+    kinds, _ = parse_function_signature(signature)
+    return function_code(function, kinds, None, target, function.haulage_options)[0].asm
 
 
 def function_code(
