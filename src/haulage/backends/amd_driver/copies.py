@@ -1,24 +1,12 @@
-"""Copies and fills: by the HIP runtime where its functions fit, else by kernels, or by the host."""
+"""Copies of rows by the HIP runtime."""
 
 import ctypes
-from collections.abc import Callable
 
-from haulage._core.driver import Functions
-from haulage.backends.amd_driver.calls import Calls
-from haulage.backends.amd_driver.code import Code
-from haulage.backends.amd_driver.contexts import Contexts
-from haulage.backends.amd_driver.figures import attribute
-from haulage.backends.amd_driver.graphs import Graphs
-from haulage.backends.amd_driver.launches import Launches
-from haulage.backends.amd_driver.memory import Memory
 from haulage.backends.gpu_driver import copies
-from haulage.backends.gpu_driver.copies import shortest
-from haulage.backends.gpu_driver.kernels import Kernels
-from haulage.backends.gpu_driver.regions import Region
+from haulage.backends.gpu_driver.copies import Rows
 
 # hipMemcpyDefault: the runtime finds out where addresses are.
 _BY_ADDRESSES = 4
-_SETTERS = {1: "hipMemsetD8Async", 2: "hipMemsetD16Async", 4: "hipMemsetD32Async"}
 
 
 class _Pitched(ctypes.Structure):
@@ -54,101 +42,19 @@ class _Box(ctypes.Structure):
 
 
 class Copies(copies.Copies):
-    """Copies and fills on the calling thread's device. Safe to use from any thread."""
+    """HIP's copies."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        functions: Functions,
-        contexts: Contexts,
-        memory: Memory,
-        code: Code,
-        launches: Launches,
-        graphs: Graphs,
-        own_code: Callable[[int], bytes],
-    ) -> None:
-        """`own_code` gives the code of the back end's own kernels for a device."""
-        super().__init__()
-        self._calls = calls
-        self._functions = functions
-        self._contexts = contexts
-        self._on = memory.on_device
-        self._take = memory.pinned
-        self._recording = graphs.is_recording
-        self._kernels = Kernels(
-            contexts,
-            launches,
-            lambda device: code.load(own_code(device), device),
-            code.function,
-            lambda device: attribute(calls, device, "MULTIPROCESSOR_COUNT"),
-        )
-        self._pitches: dict[int, int] = {}
-
-    def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
-        """Copy bytes; the runtime finds the direction by the addresses."""
-        if nbytes:
-            status = self._functions.copy(dst, src, nbytes, stream)
-            if status:
-                asked = dst, src, nbytes, _BY_ADDRESSES, stream
-                raise self._calls.failed("hipMemcpyAsync", asked, status)
-
-    def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
-        """Write a value again and again."""
-        value, count = shortest(value, count)
-        if not count:
-            return
-        size = len(value)
-        if size in _SETTERS and dst % size == 0:
-            number = int.from_bytes(value, "little", signed=size == 4)
-            self._calls(_SETTERS[size], dst, number, count, stream)
-        else:
-            self._kernels.fill(dst, value, count, stream)
-
-    def _on_device(self, start: int, stop: int) -> int:
-        return self._on(start, stop)
-
-    def _pinned(self, nbytes: int) -> tuple[int, int]:
-        return self._take(nbytes)
-
-    def _wait(self, stream: int) -> None:
-        self._calls("hipStreamSynchronize", stream)
-
-    def _is_recording(self, stream: int) -> bool:
-        return self._recording(stream)
-
-    # ---- by the runtime -------------------------------------------------------------------------
-
-    def _by_rows(self, what: Region, to: bool, of: bool, stream: int) -> bool:
-        if len(what.axes) > 2:
-            return False
-        (rows, to_pitch, of_pitch) = what.axes[-1]
-        most = self._pitch()
-        if not (what.run <= to_pitch <= most and what.run <= of_pitch <= most):
-            return False
-        if len(what.axes) == 1:
-            target, source = (what.target, to_pitch), (what.source, of_pitch)
-            rest = (what.run, rows, _BY_ADDRESSES, stream)
-            self._calls("hipMemcpy2DAsync", *target, *source, *rest)
-            return True
-        (planes, to_step, of_step) = what.axes[0]
-        for step, pitch in ((to_step, to_pitch), (of_step, of_pitch)):
-            if step % pitch or step // pitch < rows:
-                return False
-        box = _Box(kind=_BY_ADDRESSES)
-        box.target = _Pitched(what.target, to_pitch, what.run, to_step // to_pitch)
-        box.source = _Pitched(what.source, of_pitch, what.run, of_step // of_pitch)
-        box.extent = _Three(what.run, rows, planes)
-        self._calls("hipMemcpy3DAsync", ctypes.byref(box), stream)
+    def _rows(self, rows: Rows, stream: int) -> bool:
+        (to, to_pitch, _), (of, of_pitch, _), run, height = rows
+        asked = to, to_pitch, of, of_pitch, run, height, _BY_ADDRESSES, stream
+        self._calls("Memcpy2DAsync", *asked)
         return True
 
-    def _pitch(self) -> int:
-        """Bytes of the widest pitch of the device."""
-        device = self._contexts.device()
-        found = self._pitches.get(device)
-        if found is None:
-            found = self._pitches[device] = attribute(self._calls, device, "MAX_PITCH")
-        return found
-
-    def _between(self, what: Region, stream: int) -> None:
-        """Copy between memory that kernels reach."""
-        self._kernels.copy(what, stream)
+    def _planes(self, rows: Rows, planes: int, heights: tuple[int, int], stream: int) -> bool:
+        (to, to_pitch, _), (of, of_pitch, _), run, height = rows
+        box = _Box(kind=_BY_ADDRESSES)
+        box.target = _Pitched(to, to_pitch, run, heights[0])
+        box.source = _Pitched(of, of_pitch, run, heights[1])
+        box.extent = _Three(run, height, planes)
+        self._calls("Memcpy3DAsync", ctypes.byref(box), stream)
+        return True

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 
 from haulage.backends.amd_driver.graphs import Graphs
-from haulage.backends.amd_driver.memory import Memory
 from haulage.backends.base import DEVICE
+from haulage.backends.gpu_driver.memory import Memory
 from haulage.interruption import on_error
 
 # Bytes of a line of a device's cache, so that they do not disturb each other; and of as many as are

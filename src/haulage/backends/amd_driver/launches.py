@@ -2,22 +2,12 @@
 
 import ctypes
 
-from haulage.backends.amd_driver.calls import Calls
-from haulage.backends.amd_driver.contexts import Contexts
 from haulage.backends.gpu_driver import launches
 from haulage.backends.gpu_driver.launches import Dims
-
-# What ends `extra`: HIP_LAUNCH_PARAM_END.
-_END = 3
 
 
 class Launches(launches.Launches):
     """By hipModuleLaunchKernel, and hipModuleLaunchCooperativeKernel, which came with ROCm 5.5."""
-
-    def __init__(self, calls: Calls, contexts: Contexts) -> None:
-        functions = (calls.address("hipModuleLaunchKernel"), calls.address("hipGetDevice"))
-        super().__init__(calls, contexts, "hipModuleLaunchKernel", functions, end=_END)
-        self._call = calls
 
     def start_cooperative(
         self,
@@ -34,8 +24,8 @@ class Launches(launches.Launches):
         packed = ctypes.create_string_buffer(args, len(args) or 1)
         start = ctypes.addressof(packed)
         each = (ctypes.c_void_p * (len(offsets) or 1))(*(start + at for at in offsets))
-        self._call(
-            "hipModuleLaunchCooperativeKernel",
+        self._calls(
+            "ModuleLaunchCooperativeKernel",
             function,
             *grid,
             *block,

@@ -8,7 +8,7 @@ for. What differs between versions is said at the place.
 import ctypes
 import os
 import sys
-from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from haulage.backends.libraries import Search, search
@@ -26,39 +26,41 @@ class IpcHandle(ctypes.Structure):
 
 
 _p, _i, _u, _z, _q, _s = c_void_p, c_int, c_uint, c_size_t, c_uint64, c_char_p
+# Where a function writes what it gives.
+_to_p, _to_i, _to_z, _to_f = map(ctypes.POINTER, (c_void_p, c_int, c_size_t, c_float))
 
 # The types of parameters; each function gives a status.
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hipInit": (_u,),
-    "hipRuntimeGetVersion": (_p,),
+    "hipRuntimeGetVersion": (_to_i,),
     "hipGetLastError": (),
     # devices
-    "hipGetDeviceCount": (_p,),
+    "hipGetDeviceCount": (_to_i,),
     "hipSetDevice": (_i,),
     "hipGetDevice": (_p,),
     "hipDeviceGetName": (_p, _i, _i),
     "hipDeviceGetUuid": (_p, _i),
-    "hipDeviceTotalMem": (_p, _i),
+    "hipDeviceTotalMem": (_to_z, _i),
     "hipDeviceGetPCIBusId": (_p, _i, _i),
-    "hipDeviceGetAttribute": (_p, _i, _i),
+    "hipDeviceGetAttribute": (_to_i, _i, _i),
     "hipGetDeviceProperties": (_p, _i),
     "hipGetDevicePropertiesR0600": (_p, _i),
     "hipDeviceSynchronize": (),
-    "hipDeviceGetStreamPriorityRange": (_p, _p),
-    "hipDeviceCanAccessPeer": (_p, _i, _i),
+    "hipDeviceGetStreamPriorityRange": (_to_i, _to_i),
+    "hipDeviceCanAccessPeer": (_to_i, _i, _i),
     "hipDeviceEnablePeerAccess": (_i, _u),
     # memory
-    "hipMemGetInfo": (_p, _p),
-    "hipMalloc": (_p, _z),
+    "hipMemGetInfo": (_to_z, _to_z),
+    "hipMalloc": (_to_p, _z),
     "hipFree": (_p,),
-    "hipMallocManaged": (_p, _z, _u),
-    "hipHostMalloc": (_p, _z, _u),
+    "hipMallocManaged": (_to_p, _z, _u),
+    "hipHostMalloc": (_to_p, _z, _u),
     "hipHostFree": (_p,),
     "hipHostRegister": (_p, _z, _u),
     "hipHostUnregister": (_p,),
-    "hipHostGetDevicePointer": (_p, _p, _u),
+    "hipHostGetDevicePointer": (_to_p, _p, _u),
     "hipPointerGetAttributes": (_p, _p),
-    "hipMemGetAddressRange": (_p, _p, _p),
+    "hipMemGetAddressRange": (_to_p, _to_z, _p),
     "hipMemPrefetchAsync": (_p, _z, _i, _p),
     "hipMemAdvise": (_p, _z, _i, _i),
     "hipMemcpyAsync": (_p, _p, _z, _i, _p),
@@ -68,56 +70,78 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "hipMemsetD16Async": (_p, ctypes.c_ushort, _z, _p),
     "hipMemsetD32Async": (_p, _i, _z, _p),
     # addresses without memory, and memory without addresses
-    "hipMemGetAllocationGranularity": (_p, _p, _i),
-    "hipMemAddressReserve": (_p, _z, _z, _p, _q),
+    "hipMemGetAllocationGranularity": (_to_z, _p, _i),
+    "hipMemAddressReserve": (_to_p, _z, _z, _p, _q),
     "hipMemAddressFree": (_p, _z),
-    "hipMemCreate": (_p, _z, _p, _q),
+    "hipMemCreate": (_to_p, _z, _p, _q),
     "hipMemRelease": (_p,),
     "hipMemMap": (_p, _z, _z, _p, _q),
     "hipMemUnmap": (_p, _z),
     "hipMemSetAccess": (_p, _z, _p, _z),
-    "hipMemRetainAllocationHandle": (_p, _p),
-    "hipMemExportToShareableHandle": (_p, _p, _i, _q),
-    "hipMemImportFromShareableHandle": (_p, _p, _i),
+    "hipMemRetainAllocationHandle": (_to_p, _p),
+    "hipMemExportToShareableHandle": (_to_i, _p, _i, _q),
+    "hipMemImportFromShareableHandle": (_to_p, _p, _i),
     # other processes
     "hipIpcGetMemHandle": (_p, _p),
-    "hipIpcOpenMemHandle": (_p, IpcHandle, _u),
+    "hipIpcOpenMemHandle": (_to_p, IpcHandle, _u),
     "hipIpcCloseMemHandle": (_p,),
     # streams and events
-    "hipStreamCreateWithPriority": (_p, _u, _i),
+    "hipStreamCreateWithPriority": (_to_p, _u, _i),
     "hipStreamDestroy": (_p,),
     "hipStreamSynchronize": (_p,),
     "hipStreamQuery": (_p,),
     "hipStreamWaitEvent": (_p, _p, _u),
     "hipLaunchHostFunc": (_p, _p, _p),
     "hipStreamAddCallback": (_p, _p, _p, _u),
-    "hipEventCreateWithFlags": (_p, _u),
+    "hipEventCreateWithFlags": (_to_p, _u),
     "hipEventDestroy": (_p,),
     "hipEventRecord": (_p, _p),
     "hipEventSynchronize": (_p,),
     "hipEventQuery": (_p,),
-    "hipEventElapsedTime": (_p, _p, _p),
+    "hipEventElapsedTime": (_to_f, _p, _p),
     # code
-    "hipModuleLoadData": (_p, _p),
+    "hipModuleLoadData": (_to_p, _p),
     "hipModuleUnload": (_p,),
-    "hipModuleGetFunction": (_p, _p, _s),
-    "hipModuleGetGlobal": (_p, _p, _p, _s),
+    "hipModuleGetFunction": (_to_p, _p, _s),
+    "hipModuleGetGlobal": (_to_p, _to_z, _p, _s),
     "hipModuleLaunchKernel": (_p, *[_u] * 7, _p, _p, _p),
     "hipModuleLaunchCooperativeKernel": (_p, *[_u] * 7, _p, _p),
-    "hipFuncGetAttribute": (_p, _i, _p),
-    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor": (_p, _p, _i, _z),
+    "hipFuncGetAttribute": (_to_i, _i, _p),
+    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor": (_to_i, _p, _i, _z),
     # graphs
     "hipStreamBeginCapture": (_p, _i),
-    "hipStreamEndCapture": (_p, _p),
-    "hipStreamIsCapturing": (_p, _p),
-    "hipGraphInstantiate": (_p, _p, _p, _p, _z),
+    "hipStreamEndCapture": (_p, _to_p),
+    "hipStreamIsCapturing": (_p, _to_i),
+    "hipGraphInstantiate": (_to_p, _p, _p, _p, _z),
     "hipGraphGetNodes": (_p, _p, _p),
-    "hipGraphNodeGetType": (_p, _p),
+    "hipGraphNodeGetType": (_p, _to_i),
     "hipGraphLaunch": (_p, _p),
     "hipGraphDestroy": (_p,),
     "hipGraphExecDestroy": (_p,),
 }
 
+
+# The functions for calls whose names here are not CUDA's.
+OTHERWISE = {
+    "CtxEnablePeerAccess": "hipDeviceEnablePeerAccess",
+    "CtxGetCurrent": "hipGetDevice",
+    "CtxGetStreamPriorityRange": "hipDeviceGetStreamPriorityRange",
+    "CtxSynchronize": "hipDeviceSynchronize",
+    "DeviceGetCount": "hipGetDeviceCount",
+    "EventCreate": "hipEventCreateWithFlags",
+    "LaunchKernel": "hipModuleLaunchKernel",
+    "MemAlloc": "hipMalloc",
+    "MemAllocManaged": "hipMallocManaged",
+    "MemFree": "hipFree",
+    "MemFreeHost": "hipHostFree",
+    "MemHostAlloc": "hipHostMalloc",
+    "MemHostGetDevicePointer": "hipHostGetDevicePointer",
+    "MemHostRegister": "hipHostRegister",
+    "MemHostUnregister": "hipHostUnregister",
+    "OccupancyMaxActiveBlocksPerMultiprocessor": (
+        "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"
+    ),
+}
 
 # Which ROCm the functions came with that 5.0 does not have. Each has another one in its place
 # there, or is only called for something that `Unsupported` names then.

@@ -1,12 +1,12 @@
-"""What the errors of drivers' calls tell. CUDA's driver and HIP have the same numbers for the same
-failures."""
+"""The calls of a driver by names that all drivers share, and what is raised where one fails. CUDA's
+driver and HIP have the same numbers for the same failures."""
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from haulage._core.driver import Inside
+from haulage._core.driver import NOT_PERMITTED, Functions, Inside
 from haulage.errors import DeviceError, OutOfMemory
 
 OUT_OF_MEMORY, NOT_FOUND, NOT_READY = 2, 500, 600
@@ -52,18 +52,62 @@ ADVICE = {
 }
 
 
+# What makes a call: it gives the status, and what comes out.
+Answering = Callable[..., tuple[int, Any]]
+
+
 class Calls(ABC):
-    """Makes the errors of a driver's calls; keeps what those of a lost device tell.
+    """A driver's calls. Safe to use from any thread.
+
+    A call has the name of CUDA's function without its `cu`, whatever the driver names it:
+    `calls("MemAlloc", nbytes)`. It is given what is put in, in CUDA's order, and gives what comes
+    out. Handles, addresses and enumerations are ints, structures are not passed. These have forms
+    of their own:
+
+        MemCreate(nbytes, device, is shared)        MemGetAllocationGranularity(device, is shared)
+        MemSetAccess(address, nbytes, devices)      MemExportToShareableHandle(chunk) -> file
+        MemImportFromShareableHandle(file) -> chunk
+        IpcGetMemHandle(address) -> bytes           IpcOpenMemHandle(bytes) -> address
+        MemPrefetchAsync(address, nbytes, device or -1, stream)
+        MemAdvise(address, nbytes, advice, device or -1)
+        GraphInstantiate(graph) -> what can be launched
+        StreamEndCapture(stream) -> graph, 0: the driver keeps none
+
+    and devices have their numbers everywhere.
 
     `last` has the function or graph that was launched last in each stream, written by who launches;
     `ended` those of the latest streams that were given back, whose work may run still; `names` the
     names of functions and graphs. `untold` is the loss of a device that no call has raised.
-    `advice` says by the number of a failure what to do about it, `debugger` what finds a kernel's
-    bad access.
+
+    Attributes:
+        kind: of its devices, as in `nvidia:0`.
+        prefix: what the names of its functions begin with.
+        by_address: the calls of `haulage._core.driver`.
+        launch_end: what ends the `extra` of a launch.
+        has_ranges: whether it has addresses without memory, where devices say so.
+        knows_unrecorded: whether it takes questions about events that were never recorded.
+        advice: by the number of a failure, what to do about it.
+        debugger: what finds a kernel's bad access.
+        device_words, driver_words, fork_words: a device, its driver, and what does not survive a
+            fork, in errors.
+        handle_type: of handles for other processes, in errors.
     """
 
+    kind: ClassVar[str]
+    prefix: ClassVar[str]
+    by_address: ClassVar[Sequence[str]] = (
+        *("CtxSynchronize", "MemcpyAsync", "StreamSynchronize", "StreamQuery", "StreamWaitEvent"),
+        *("EventRecord", "EventSynchronize", "EventQuery"),
+    )
+    launch_end: ClassVar[int]
+    knows_unrecorded: ClassVar[bool] = True
+    has_ranges: bool = True
     advice: ClassVar[Mapping[int, str]]
     debugger: ClassVar[str]
+    device_words: ClassVar[str]
+    driver_words: ClassVar[str]
+    fork_words: ClassVar[str]
+    handle_type: ClassVar[str]
 
     def __init__(self) -> None:
         self.last: dict[int, int] = {}
@@ -71,15 +115,101 @@ class Calls(ABC):
         self.names: dict[int, str] = {}
         self.untold: DeviceError | None = None
         self.inside = Inside()
+        self._table: dict[str, Answering] = {}
         self._lost_in = ""
+
+    # ---- the driver's ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _made(self, name: str) -> Answering:
+        """The function for a call, which is kept: it gives the call's status, and what it gives.
+
+        Raises:
+            Unsupported: the driver is too old for it; also where it is called.
+        """
+
+    @abstractmethod
+    def address(self, name: str) -> int:
+        """Where the driver's function is."""
 
     @abstractmethod
     def told(self, status: int) -> str:
         """The driver's name for a status, and its words for it."""
 
     @abstractmethod
+    def hold(self, device: int) -> int:
+        """The handle of a device that is used for the first time; it is held to the end."""
+
+    @abstractmethod
+    def make_current(self, handle: int) -> None:
+        """Make such a device current in this thread."""
+
+    @abstractmethod
+    def attribute(self, device: int, name: str) -> int:
+        """One of the device's figures, by CUDA's name; 0 where the driver does not know it."""
+
+    @abstractmethod
+    def names_chunks_by_files(self, device: int) -> bool:
+        """Whether file descriptors can name memory without addresses."""
+
+    @abstractmethod
+    def nodes(self, graph: int) -> int:
+        """How many copies, fills and launches a recorded graph has."""
+
+    def named(self, name: str) -> str:
+        """The driver's name of a call."""
+        return self.prefix + name
+
+    def passed(self, status: int) -> int:
+        """The status of a call that this is the end of, whatever comes of it."""
+        return status
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def __call__(self, name: str, *args: Any, asked: str = "") -> Any:
+        """What a call gives: None, a value, or a tuple of several.
+
+        `asked` is what its error says was asked, if not the function and its arguments.
+
+        Raises:
+            DeviceError, OutOfMemory: the driver refuses: its name for the failure, what it means,
+                what was asked.
+            Unsupported: the driver is too old for it.
+        """
+        if self.inside.callback:
+            raise self.failed(name, args, NOT_PERMITTED)
+        status, given = (self._table.get(name) or self._new(name))(*args)
+        if status:
+            raise self.refused(asked, status) if asked else self.failed(name, args, status)
+        return given
+
+    def ask(self, name: str, *args: Any) -> tuple[int, Any]:
+        """(status, what it gives) of a call some of whose failures are answers."""
+        if self.inside.callback:
+            raise self.failed(name, args, NOT_PERMITTED)
+        status, given = (self._table.get(name) or self._new(name))(*args)
+        return (self.passed(status), None) if status else (0, given)
+
+    def _new(self, name: str) -> Answering:
+        made = self._table[name] = self._made(name)
+        return made
+
+    def check(self, status: int, name: str, *args: Any) -> None:
+        """Raise the error of a call that was made by its address, where it gave a status."""
+        if status:
+            raise self.failed(name, args, status)
+
+    def functions(self) -> Functions:
+        """The functions for copies, streams and events that are called by their addresses."""
+        addresses = {self.named(name): self.address(name) for name in self.by_address}
+        return Functions(self.inside, self.prefix, addresses)
+
     def room(self) -> str:
         """How much memory of the current device is free, in words."""
+        status, given = self.ask("MemGetInfo")
+        return "no more is known" if status else "{:,} of {:,} bytes are free".format(*given)
+
+    # ---- errors ---------------------------------------------------------------------------------
 
     @property
     def is_lost(self) -> bool:
@@ -102,11 +232,11 @@ class Calls(ABC):
     ) -> DeviceError:
         """The error for a call that gave `status`, which is not 0; `log` is what the driver's
         assembler or linker wrote, up to a zero byte."""
-        return self.refused(f"{name}({', '.join(map(_shown, args))})", status, log)
+        return self.refused(f"{self.named(name)}({', '.join(map(_shown, args))})", status, log)
 
     def refused(self, asked: str, status: int, log: bytes | bytearray = b"") -> DeviceError:
         """`failed`, of what is told in words."""
-        error = self._refused(asked, status)
+        error = self._refused(asked, self.passed(status))
         text = bytes(log).partition(b"\0")[0].decode(errors="replace").strip()
         if text:
             error.msg = f"{error.msg}\n{text}"

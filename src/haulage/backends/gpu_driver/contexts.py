@@ -3,7 +3,6 @@
 import os
 import threading
 import weakref
-from abc import ABC, abstractmethod
 
 from haulage import forks
 from haulage._core.driver import NOT_PERMITTED, Current
@@ -17,36 +16,21 @@ class _Wanted(threading.local):
     device = 0
 
 
-class Contexts(Current, ABC):
+class Contexts(Current):
     """Makes devices current. Safe to use from any thread.
 
     A driver knows a device in use by a handle. One that another library has made current is left
     alone but for that it is not current any more.
     """
 
-    # Words of errors: a device, what does not survive a fork, the call that tells what is current.
-    device_words = "a GPU"
-    driver_words = "its driver"
-    asking = "?"
-
-    def __init__(self, calls: Calls, ask: int) -> None:
-        """`ask` is the address of the driver's function which tells what is current."""
-        super().__init__(calls.inside, ask)
-        self._inside = calls.inside
-        self._failed = calls.failed
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls.inside, calls.address("CtxGetCurrent"))
+        self._calls = calls
         self._devices: dict[int, int] = {}
         self._lock = threading.Lock()
         self.forked = False
         self._wanted = _Wanted()
         _live.add(self)
-
-    @abstractmethod
-    def _hold(self, device: int) -> int:
-        """The handle of a device that is used for the first time; it is held to the end."""
-
-    @abstractmethod
-    def _make_current(self, handle: int) -> None:
-        """Make it current in this thread."""
 
     def device(self) -> int:
         """The device that is current in this thread.
@@ -54,8 +38,8 @@ class Contexts(Current, ABC):
         Raises:
             DeviceError: it is none of Haulage's.
         """
-        if self._inside.callback:
-            raise self._failed(self.asking, (), NOT_PERMITTED)
+        if self._calls.inside.callback:
+            raise self._calls.failed("CtxGetCurrent", (), NOT_PERMITTED)
         try:
             return self._devices[self.current()]
         except KeyError:
@@ -69,7 +53,7 @@ class Contexts(Current, ABC):
                 handle = self.handles.get(device)
                 if handle is None:
                     self.check_process()
-                    handle = self._hold(device)
+                    handle = self._calls.hold(device)
                     self._devices[handle] = device
                     self.handles[device] = handle
         return handle
@@ -88,19 +72,20 @@ class Contexts(Current, ABC):
 
     def _enter(self, device: int) -> None:
         self.check_process()
-        if self._inside.callback:
+        if self._calls.inside.callback:
             # The driver takes no calls there; what is not put off is refused when it is made.
             self._wanted.device = device
             return
-        self._make_current(self.of(device))
+        self._calls.make_current(self.of(device))
 
     def check_process(self) -> None:
         """Raise DeviceError in a child that was forked after the driver was used."""
         if self.forked:
             raise DeviceError(
                 3,
-                f"process {os.getpid()} was forked from one that had used {self.device_words}, and "
-                f"{self.driver_words} does not work in such a child: start processes with "
+                f"process {os.getpid()} was forked from one that had used "
+                f"{self._calls.device_words}, and {self._calls.fork_words} does not work in such a "
+                "child: start processes with "
                 "multiprocessing.get_context('spawn') or 'forkserver', or use the device for the "
                 "first time in the children",
             )

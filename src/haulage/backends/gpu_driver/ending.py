@@ -2,12 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from haulage.backends.gpu_driver.calls import LOST, NOT_READY, Calls, named_stream
 from haulage.backends.gpu_driver.contexts import Contexts
-from haulage.backends.gpu_driver.host_functions import HostFunctions
+from haulage.backends.gpu_driver.streams import Streams
 
 # Seconds without a word; between two looks at the streams, at first and at the most.
 _SILENT = 5.0
@@ -17,31 +17,19 @@ _PAUSE, _LONGEST_PAUSE = 1e-4, 0.05
 class Ending:
     """Waits for all work of the devices that have been used.
 
-    The host looks at the streams by turns, as Ctrl-C is not heard while a driver waits. `query` and
-    `synchronize` give the driver's status for a stream, and for all work of the current device.
+    The host looks at the streams by turns, as Ctrl-C is not heard while a driver waits.
     """
 
-    def __init__(
-        self,
-        calls: Calls,
-        contexts: Contexts,
-        functions: HostFunctions,
-        query: Callable[[int], int],
-        synchronize: Callable[[], int],
-    ) -> None:
+    def __init__(self, calls: Calls, contexts: Contexts, streams: Streams) -> None:
         self._calls = calls
         self._contexts = contexts
-        self._functions = functions
-        self._query = query
-        self._synchronize = synchronize
+        self._streams = streams
+        self._functions = streams.functions
 
-    def wait(self, streams: Collection[int]) -> None:
-        """`streams` are those that this back end has made, of all devices.
-
-        That a device is lost is kept as what nobody has told yet.
-        """
+    def wait(self) -> None:
+        """That a device is lost is kept as what nobody has told yet."""
         began, pause, told = time.monotonic(), _PAUSE, False
-        while busy := self._busy(streams):
+        while busy := self._busy():
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             if not told and time.monotonic() - began > _SILENT:
@@ -49,16 +37,20 @@ class Ending:
                 print(self._said(busy), file=sys.stderr, flush=True)
         for device in self._contexts.devices():
             self._contexts.activate(device)
-            status = self._synchronize()
+            status = self._calls.passed(self._streams.driver.synchronize())
             if status in LOST and not self._calls.is_lost:
                 self._calls.untold = self._calls.refused("the wait at the end", status)
 
-    def _busy(self, streams: Collection[int]) -> list[int]:
+    def _busy(self) -> list[int]:
         """Streams that have work."""
-        busy = [stream for stream in list(streams) if self._query(stream) == NOT_READY]
+        busy = [
+            stream
+            for stream in list(self._streams.own)
+            if self._streams.status(stream) == NOT_READY
+        ]
         for device in self._contexts.devices():
             self._contexts.activate(device)
-            status = self._query(0)
+            status = self._streams.status(0)
             if status == NOT_READY:
                 busy.append(0)
             if status in LOST:
@@ -82,7 +74,7 @@ class Ending:
                 found.append(f"work in {named_stream(stream)}")
         return (
             "haulage: the program has ended, and waits for what runs on "
-            f"{self._contexts.device_words} since more than {_SILENT:g} seconds: "
+            f"{self._calls.device_words} since more than {_SILENT:g} seconds: "
             f"{'; '.join(found)}. Ctrl-C ends the wait"
         )
 

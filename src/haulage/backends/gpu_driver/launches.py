@@ -10,16 +10,10 @@ Dims = tuple[int, int, int]
 class Launches:
     """Starts kernels. Safe to use from any thread."""
 
-    def __init__(
-        self, calls: Calls, contexts: Contexts, name: str, functions: tuple[int, int], end: int
-    ) -> None:
-        """By the driver's function `name`: its address and that of the one which tells the device
-        that is current, and what ends its `extra`."""
+    def __init__(self, calls: Calls, contexts: Contexts) -> None:
         self._calls = calls
         self._contexts = contexts
-        self._name = name
-        self._functions = functions
-        self._end = end
+        self._functions = calls.address("LaunchKernel"), calls.address("CtxGetCurrent")
 
     def prepare(
         self, device: int, function: int, grid: Dims, block: Dims, shared_bytes: int
@@ -31,7 +25,7 @@ class Launches:
             self._contexts.of(device),
             ask,
             launch,
-            self._end,
+            self._calls.launch_end,
             function,
             grid,
             block,
@@ -63,7 +57,7 @@ class Launches:
         if status:
             self._contexts.check_process()
             asked = self._asked(
-                self._name,
+                "LaunchKernel",
                 start.function,
                 start.grid,
                 start.block,
@@ -86,7 +80,7 @@ class Launches:
         """What an error says of a launch."""
         name = self._calls.names.get(function, f"{function:#x}")
         return (
-            f"{call} of {name} with {grid} blocks of {block} threads, {shared_bytes} bytes of "
-            f"dynamic shared memory and {argument_bytes} bytes of arguments in "
-            f"{named_stream(stream)}"
+            f"{self._calls.named(call)} of {name} with {grid} blocks of {block} threads, "
+            f"{shared_bytes} bytes of dynamic shared memory and {argument_bytes} bytes of "
+            f"arguments in {named_stream(stream)}"
         )

@@ -5,9 +5,11 @@ granule by granule, and any granules can go again.
 """
 
 import threading
-from abc import ABC, abstractmethod
 
+from haulage.backends.base import DEVICE
+from haulage.backends.gpu_driver.calls import OUT_OF_MEMORY, Calls
 from haulage.backends.gpu_driver.contexts import Contexts
+from haulage.backends.gpu_driver.memory import no_room
 from haulage.errors import OutOfMemory
 from haulage.interruption import on_error
 
@@ -16,77 +18,95 @@ _LARGE = 16 << 20
 # Of a device's memory, a granule is this part at the most.
 _PART = 512
 
+_INVALID_VALUE = 1
 
-class Chunks(ABC):
-    """A driver's calls for addresses without memory, and memory without addresses, in chunks that
-    have handles."""
 
-    @abstractmethod
+class Chunks:
+    """Addresses without memory, and memory without addresses, in chunks that have handles."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
     def least(self, device: int) -> int:
         """Bytes that chunks of a device are multiples of; 0: it has no such memory."""
+        has = "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"
+        if not (self._calls.has_ranges and self._calls.attribute(device, has)):
+            return 0
+        is_shared = self._calls.names_chunks_by_files(device)
+        nbytes: int = self._calls("MemGetAllocationGranularity", device, is_shared)
+        return nbytes
 
-    @abstractmethod
-    def is_shared(self, device: int) -> bool:
-        """Whether chunks of a device can be named by file descriptors."""
-
-    @abstractmethod
-    def total(self, device: int) -> int:
-        """Bytes of memory of a device."""
-
-    @abstractmethod
     def reserve(self, nbytes: int, alignment: int) -> int:
-        """Addresses; 0: there are none left."""
+        """Addresses.
 
-    @abstractmethod
+        Raises:
+            OutOfMemory: there are none left.
+        """
+        asked = nbytes, alignment, 0, 0
+        status, address = self._calls.ask("MemAddressReserve", *asked)
+        if status in (OUT_OF_MEMORY, _INVALID_VALUE):
+            raise OutOfMemory(
+                f"{self._calls.driver_words} has no {nbytes:,} addresses left to reserve"
+            )
+        self._calls.check(status, "MemAddressReserve", *asked)
+        return int(address)
+
     def release(self, address: int, nbytes: int) -> None:
         """Undo `reserve`."""
+        self._calls("MemAddressFree", address, nbytes)
 
-    @abstractmethod
-    def create(self, device: int, nbytes: int, shared: bool) -> int:
-        """A chunk, `shared`: that can be named by file descriptors; 0: there is no memory left."""
+    def create(self, device: int, nbytes: int, is_shared: bool) -> int:
+        """A chunk, `is_shared`: that can be named by file descriptors; 0: there is no memory
+        left."""
+        status, chunk = self._calls.ask("MemCreate", nbytes, device, is_shared)
+        if status == OUT_OF_MEMORY:
+            return 0
+        self._calls.check(status, "MemCreate", nbytes, device, is_shared)
+        return int(chunk)
 
-    @abstractmethod
     def drop(self, chunk: int) -> None:
         """Let go of a handle; the memory lives as long as it is mapped."""
+        self._calls("MemRelease", chunk)
 
-    @abstractmethod
     def put(self, address: int, nbytes: int, chunk: int) -> None:
         """Put a chunk behind addresses."""
+        self._calls("MemMap", address, nbytes, 0, chunk, 0)
 
-    @abstractmethod
     def take(self, address: int, nbytes: int) -> None:
         """Take a chunk away from there."""
+        self._calls("MemUnmap", address, nbytes)
 
-    @abstractmethod
     def let(self, address: int, nbytes: int, devices: list[int]) -> None:
         """Let devices use what is behind addresses."""
+        self._calls("MemSetAccess", address, nbytes, devices)
 
-    @abstractmethod
     def file_of(self, address: int) -> int:
         """A new file descriptor for the chunk behind an address."""
+        chunk = self._calls("MemRetainAllocationHandle", address)
+        try:
+            file: int = self._calls("MemExportToShareableHandle", chunk)
+            return file
+        finally:
+            self._calls("MemRelease", chunk)
 
-    @abstractmethod
     def from_file(self, file: int) -> int:
         """A handle of the chunk of another process."""
-
-    @abstractmethod
-    def no_room(self, nbytes: int) -> str:
-        """What an error says where a device has no room."""
-
-    @abstractmethod
-    def no_addresses(self, nbytes: int) -> str:
-        """What an error says where there are no addresses left."""
+        chunk: int = self._calls("MemImportFromShareableHandle", file)
+        return chunk
 
 
 class Ranges:
     """Reserved ranges of all devices. Safe to use from any thread."""
 
-    def __init__(self, chunks: Chunks, contexts: Contexts, devices: int) -> None:
-        self.chunks = chunks
+    def __init__(self, calls: Calls, contexts: Contexts, devices: int) -> None:
+        self._calls = calls
+        self.chunks = Chunks(calls)
         self._contexts = contexts
         self._lock = threading.Lock()
         self._granule = self._find_granule(devices)
-        self._is_shared = bool(self._granule) and all(map(chunks.is_shared, range(devices)))
+        self._is_shared = bool(self._granule) and all(
+            map(calls.names_chunks_by_files, range(devices))
+        )
         # The parts that have memory, with their device; and who else may use a device's memory.
         self._mapped: dict[int, tuple[int, int]] = {}
         self._peers: dict[int, list[int]] = {}
@@ -96,7 +116,7 @@ class Ranges:
         if not least or not min(least):
             return 0
         found = max(least)
-        smallest = min(self.chunks.total(device) for device in range(devices))
+        smallest = min(self._calls("DeviceTotalMem", device) for device in range(devices))
         while 2 * found <= min(_LARGE, smallest // _PART):
             found *= 2
         return found
@@ -107,10 +127,7 @@ class Ranges:
 
     def reserve(self, nbytes: int) -> int:
         """Addresses, without memory."""
-        address = self.chunks.reserve(nbytes, self._granule)
-        if not address:
-            raise OutOfMemory(self.chunks.no_addresses(nbytes))
-        return address
+        return self.chunks.reserve(nbytes, self._granule)
 
     def release(self, address: int, nbytes: int) -> None:
         """Give the addresses back."""
@@ -124,7 +141,7 @@ class Ranges:
             while done < address + nbytes:
                 chunk = chunks.create(device, self._granule, self._is_shared)
                 if not chunk:
-                    raise OutOfMemory(chunks.no_room(nbytes))
+                    raise OutOfMemory(no_room(self._calls, nbytes, DEVICE))
                 try:
                     chunks.put(done, self._granule, chunk)
                     done += self._granule

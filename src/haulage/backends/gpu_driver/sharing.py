@@ -11,19 +11,20 @@ piece open, and that one whose handle was withdrawn is gone.
 import os
 import socket
 import threading
-from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass
 from struct import Struct
 from typing import Self
 
 from haulage.backends.gpu_driver import ports
+from haulage.backends.gpu_driver.calls import Calls
 from haulage.backends.gpu_driver.contexts import Contexts
 from haulage.backends.gpu_driver.ranges import Ranges
 from haulage.errors import DeviceError
 from haulage.interruption import on_error
 
-# Bytes of the driver's own handles.
+# Bytes of the driver's own handles, and what lets memory be opened by any device of the process.
 _DRIVERS = 64
+_LAZY_PEERS = 1
 
 _MAGIC = b"HaulGPU2"
 _packed = Struct("=8sI4x8s16sQQ8x")
@@ -80,35 +81,11 @@ class _Opened:
     connection: socket.socket | None = None
 
 
-class DriversHandles(ABC):
-    """A driver's calls for handles of its own, of allocations."""
-
-    # Whose memory, and whose handle, it is, in words of errors.
-    of_device = "a GPU"
-    handle_type = "handle of the driver"
-
-    @abstractmethod
-    def name(self, address: int) -> bytes:
-        """The handle of an allocation, 64 bytes."""
-
-    @abstractmethod
-    def open(self, handle: bytes) -> int:
-        """The address of an allocation of another process."""
-
-    @abstractmethod
-    def extent(self, address: int) -> tuple[int, int]:
-        """(address, bytes) of the allocation that has an address."""
-
-    @abstractmethod
-    def close(self, address: int) -> None:
-        """Undo `open`."""
-
-
 class Sharing:
     """Exported and opened memory of all devices. Safe to use from any thread."""
 
-    def __init__(self, handles: DriversHandles, contexts: Contexts, ranges: Ranges) -> None:
-        self._handles = handles
+    def __init__(self, calls: Calls, contexts: Contexts, ranges: Ranges) -> None:
+        self._calls = calls
         self._chunks = ranges.chunks
         self._contexts = contexts
         self._ranges = ranges
@@ -132,7 +109,7 @@ class Sharing:
             device = self._contexts.device()
             token = b""
             if self._ranges.granules(address, address + nbytes) is None and address == unit:
-                handle = self._handles.name(unit)
+                handle = self._calls("IpcGetMemHandle", unit)
             else:
                 if self._port is None:
                     self._port = ports.Port(self._answer_for)
@@ -146,8 +123,8 @@ class Sharing:
 
     def export_of_others(self, address: int) -> tuple[bytes, int]:
         """A handle, and where its memory begins; see `Backend.ipc_export_of_others`."""
-        start, _ = self._handles.extent(address)
-        return self._handles.name(start), start
+        start, _ = self._calls("MemGetAddressRange", address)
+        return self._calls("IpcGetMemHandle", start), start
 
     def withdraw(self, address: int) -> tuple[int, ...]:
         """Let a handle open nothing any more; see `Backend.ipc_withdraw`."""
@@ -187,7 +164,8 @@ class Sharing:
             self._contexts.activate(piece.device)
             whole = self._ranges.granules(piece.address, piece.address + piece.nbytes)
             if whole is None:
-                handle, at = self._handles.name(piece.unit), piece.address - piece.unit
+                handle = self._calls("IpcGetMemHandle", piece.unit)
+                at = piece.address - piece.unit
                 return piece.unit, _answer.pack(at, piece.nbytes, 0, 0, handle), []
             start, nbytes = whole
             granule = self._ranges.granularity()
@@ -204,9 +182,9 @@ class Sharing:
         if read is None:
             if len(handle) != _DRIVERS:
                 raise ValueError(
-                    f"{len(handle)} bytes that are no IPC handle of {self._handles.of_device}: "
+                    f"{len(handle)} bytes that are no IPC handle of {self._calls.device_words}: "
                     f"expected the {_DRIVERS} bytes of a handle that get_ipc_handle() gave, or of "
-                    f"a {self._handles.handle_type}"
+                    f"a {self._calls.handle_type}"
                 )
             return self._open_drivers(handle)
         connection = ports.connect(read.process, read.port, read.nbytes)
@@ -271,9 +249,9 @@ class Sharing:
                 if piece.handle == handle:
                     self._note(piece.address, _Opened(piece.address, own=True))
                     return piece.address, piece.nbytes
-        address = self._handles.open(handle)
-        with on_error(self._handles.close, address):
-            _, nbytes = self._handles.extent(address)
+        address = self._calls("IpcOpenMemHandle", handle, _LAZY_PEERS)
+        with on_error(self._calls, "IpcCloseMemHandle", address):
+            _, nbytes = self._calls("MemGetAddressRange", address)
         self._note(address, _Opened(address))
         return address, nbytes
 
@@ -283,7 +261,7 @@ class Sharing:
             own = self._tokens.get(token)
         if own is not None:
             return _Opened(own.unit, own=True)
-        return _Opened(self._handles.open(handle))
+        return _Opened(self._calls("IpcOpenMemHandle", handle, _LAZY_PEERS))
 
     def close(self, address: int) -> None:
         """Let go of memory; see `Backend.ipc_close`."""
@@ -305,4 +283,4 @@ class Sharing:
             self._chunks.release(opened.start, opened.nbytes)
         elif not opened.own:
             # The driver counts how often it was opened.
-            self._handles.close(opened.start)
+            self._calls("IpcCloseMemHandle", opened.start)

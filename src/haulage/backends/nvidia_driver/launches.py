@@ -4,8 +4,7 @@ import ctypes
 
 from haulage.backends.gpu_driver import launches
 from haulage.backends.gpu_driver.launches import Dims
-from haulage.backends.nvidia_driver.calls import Calls, bindings, entry
-from haulage.backends.nvidia_driver.contexts import Contexts
+from haulage.backends.nvidia_driver.calls import bindings
 
 # The attribute of a launch whose blocks are all there at one time.
 _COOPERATIVE = 2
@@ -13,12 +12,6 @@ _COOPERATIVE = 2
 
 class Launches(launches.Launches):
     """By cuLaunchKernel and cuLaunchKernelEx."""
-
-    _calls: Calls
-
-    def __init__(self, calls: Calls, contexts: Contexts) -> None:
-        functions = (entry("cuLaunchKernel", 4000), entry("cuCtxGetCurrent", 4000))
-        super().__init__(calls, contexts, "cuLaunchKernel", functions, end=0)
 
     def start_cooperative(
         self,
@@ -44,13 +37,13 @@ class Launches(launches.Launches):
         packed = ctypes.create_string_buffer(args, len(args) or 1)
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
         self._calls(
-            driver.cuLaunchKernelEx,
+            "LaunchKernelEx",
             wanted,
             function,
             0,
             ctypes.addressof(extra) if args else 0,
             asked=self._asked(
-                "cuLaunchKernelEx", function, grid, block, shared_bytes, stream, len(args)
+                "LaunchKernelEx", function, grid, block, shared_bytes, stream, len(args)
             ),
         )
         self._calls.last[stream] = function

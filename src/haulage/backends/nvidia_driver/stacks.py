@@ -2,10 +2,11 @@
 of it they take: they have what the context's limit says, 1 KB if nobody asked for more."""
 
 from haulage.backends.base import Properties
-from haulage.backends.nvidia_driver.calls import Calls, bindings
+from haulage.backends.gpu_driver.calls import Calls
 
 # The driver has a stack for each thread that can be there at one time: so much of all memory.
 _SHARE = 16
+_STACK_SIZE = 0  # CU_LIMIT_STACK_SIZE
 _LEAST, _MOST = 1 << 10, 32 << 10
 
 
@@ -19,8 +20,7 @@ def bytes_for(properties: Properties) -> int:
 
 def deepen(calls: Calls, properties: Properties) -> None:
     """See that threads of the current device have such stacks; larger ones stay."""
-    driver = bindings()
-    limit, wanted = driver.CUlimit.CU_LIMIT_STACK_SIZE, bytes_for(properties)
-    if calls(driver.cuCtxGetLimit, limit) < wanted:
+    wanted = bytes_for(properties)
+    if calls("CtxGetLimit", _STACK_SIZE) < wanted:
         asked = f"stacks of {wanted} bytes for each thread of a kernel that calls itself"
-        calls(driver.cuCtxSetLimit, limit, wanted, asked=asked)
+        calls("CtxSetLimit", _STACK_SIZE, wanted, asked=asked)

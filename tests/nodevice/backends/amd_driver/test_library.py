@@ -2,57 +2,65 @@
 
 import ast
 import ctypes
+import inspect
 import re
-from pathlib import Path
 
 import pytest
 
-import haulage
 from doubles import libamdhip64, libcuda
-from haulage.backends.amd_driver import figures, library
+from haulage.backends.amd_driver import figures, forms, library
+from support.driver_calls import calls_by_name, files_of, trees_of
 
-BACKENDS = Path(haulage.__file__).parent / "backends"
-FILES = [BACKENDS / "amd.py", *sorted((BACKENDS / "amd_driver").glob("*.py"))]
-# What passes a call on by the name of its function, and how many out parameters of its own it adds.
-PASSED_ON = {
-    **{"_calls": 0, "calls": 0, "_call": 0, "status": 0, "self": 0},
-    **{"handle": 1, "number": 1, "size": 1, "asked": 1},
-}
+TREES = trees_of("amd")
+# Calls of forms of their own, with an old runtime.
+FORMS = forms.forms(lambda name: lambda *args: (0,), lambda name: False, (5, 0))
 
 
-def calls():
-    """(function, how many arguments it is given, file) where both stand in the text."""
-    for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            first = node.args[0]
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            named = isinstance(first, ast.Constant) and str(first.value).startswith("hip")
-            starred = any(isinstance(each, ast.Starred) for each in node.args)
-            if named and not starred and called in PASSED_ON:
-                yield first.value, len(node.args) - 1 + PASSED_ON[called], file.name
+def function_of(name):
+    return library.OTHERWISE.get(name, f"hip{name}")
 
 
-CALLS = sorted(set(calls()))
+def of_forms():
+    """Calls of the runtime's functions in the text of a form."""
+    (tree,) = [tree for file, tree in TREES if file == "forms.py"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
+            called = node.func
+            if getattr(called.func, "id", "") == "of" and isinstance(called.args[0], ast.Constant):
+                yield called.args[0].value, len(node.args), "forms.py"
+
+
+CALLS = sorted(
+    {
+        *of_forms(),
+        *((function_of(name), *rest) for name, *rest in calls_by_name(TREES) if name not in FORMS),
+    }
+)
 
 
 def test_calls_are_found():
     names = {name for name, _, _ in CALLS}
-    assert {"hipHostFree", "hipStreamSynchronize", "hipMemMap", "hipModuleLoadData"} <= names
+    assert {"hipHostFree", "hipGraphLaunch", "hipMemMap", "hipModuleLoadData"} <= names
     assert len(names) > 40
 
 
 @pytest.mark.parametrize(("name", "given", "file"), CALLS)
-def test_a_call_gives_as_many_arguments_as_there_are(name, given, file):
-    assert given == len(library.SIGNATURES[name]), file
+def test_a_call_gives_as_many_arguments_as_go_in(name, given, file):
+    taken = [kind for kind in library.SIGNATURES[name] if not issubclass(kind, ctypes._Pointer)]
+    assert given == len(taken), file
 
 
-def test_every_name_of_the_runtimes_has_a_signature():
-    text = "".join(file.read_text() for file in FILES)
-    others = {"hipGetErrorName", "hipGetErrorString", "hipIpcMemHandle_t"}
-    names = set(re.findall(r'"(hip[A-Z]\w+)"', text)) - others
-    assert names == set(library.SIGNATURES)
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_a_call_of_a_form_of_its_own_takes_what_it_is_given(name):
+    taken = len(inspect.signature(FORMS[name]).parameters)
+    assert {given for each, given, _ in calls_by_name(TREES) if each == name} <= {taken}
+
+
+def test_every_function_of_the_runtimes_is_called():
+    text = "".join(file.read_text() for file in files_of("amd"))
+    named = set(re.findall(r'"(hip[A-Z]\w+|[A-Z]\w+)"', text))
+    called = {function_of(name) if not name.startswith("hip") else name for name in named}
+    assert set(library.SIGNATURES) <= called
 
 
 def doubles_functions():
@@ -121,8 +129,8 @@ def test_no_structure_is_named_whose_layout_changed():
     """hipDeviceProp_t is filled by the runtime, and searched; of others only what never moved."""
     defined = {
         node.name
-        for file in FILES
-        for node in ast.walk(ast.parse(file.read_text()))
+        for _, tree in TREES
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         and any(getattr(base, "attr", "") == "Structure" for base in node.bases)
     }

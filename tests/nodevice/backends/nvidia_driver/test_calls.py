@@ -5,22 +5,18 @@ with which the stand-in driver is compared as well.
 """
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-import haulage
 from doubles import libcuda
 from haulage.backends.gpu_driver.calls import LOST
-from haulage.backends.nvidia_driver import calls
+from haulage.backends.nvidia_driver import calls, forms
+from support.driver_calls import calls_by_name, trees_of
 
 driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
-
-BACKENDS = Path(haulage.__file__).parent / "backends"
-FILES = [BACKENDS / "nvidia.py", *sorted((BACKENDS / "nvidia_driver").glob("*.py"))]
-# What passes a function of the driver on, and how many arguments of its own are before that.
-PASSED_ON = {"_calls": 0, "calls": 0, "_take": 2}
 
 
 def name_of(node):
@@ -30,18 +26,14 @@ def name_of(node):
     return None
 
 
-def calls_of(tree):
-    """(function of the driver, how many arguments it is given) of a file."""
+def functions_called(tree):
+    """(function of the driver, how many arguments it is given) where both stand in a file."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
             continue
         called = name_of(node.func)
         if called and called.startswith("cu"):
             yield called, len(node.args)
-        passed_on = PASSED_ON.get(getattr(node.func, "attr", getattr(node.func, "id", "")))
-        before = len(node.args) if passed_on is None else passed_on
-        if len(node.args) > before and name_of(node.args[before]):
-            yield name_of(node.args[before]), len(node.args) - before - 1
 
 
 def published(name):
@@ -52,15 +44,20 @@ def published(name):
     return parameters, [p for p in parameters if "=" not in p]
 
 
-TREES = [(path.name, ast.parse(path.read_text())) for path in FILES]
-CALLS = sorted({(*call, file) for file, tree in TREES for call in calls_of(tree)})
+TREES = trees_of("nvidia")
+# Calls of forms of their own, whose functions are called in a form's text.
+FORMS = forms.forms(driver, 0)
+CALLS = sorted(
+    {(*call, file) for file, tree in TREES for call in functions_called(tree)}
+    | {(f"cu{name}", *rest) for name, *rest in calls_by_name(TREES) if name not in FORMS}
+)
 # It asks the library itself, as cuda-bindings may not be there.
 BY_CTYPES = "looking.py"
 
 
 def test_calls_are_found():
     names = {name for name, _, _ in CALLS}
-    assert {"cuMemAlloc", "cuStreamSynchronize", "cuMemMap", "cuModuleLoadDataEx"} <= names
+    assert {"cuMemAlloc", "cuGraphLaunch", "cuMemMap", "cuMemCreate"} <= names
     assert len(names) > 50
 
 
@@ -68,6 +65,12 @@ def test_calls_are_found():
 def test_a_call_gives_the_arguments_that_are_published(name, given, file):
     parameters, needed = (C[name], C[name]) if file == BY_CTYPES else published(name)
     assert len(needed) <= given <= len(parameters), f"{file}: {name}{parameters}"
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_a_call_of_a_form_of_its_own_takes_what_it_is_given(name):
+    taken = len(inspect.signature(FORMS[name]).parameters)
+    assert {given for each, given, _ in calls_by_name(TREES) if each == name} <= {taken}
 
 
 def test_all_names_of_the_driver_are_there():
