@@ -42,8 +42,8 @@ test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's and AM
 	$(BIN)/python -m pytest --codegen all tests/device $(ARGS)
 	$(BIN)/python tests/compat --codegen all
 
-test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
-	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
+test-adversary: $(READY)  ## The tests of devices with all work late and reordered (FOLDERS=... SEED=... ARGS=...)
+	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest $(addprefix tests/device/,$(or $(FOLDERS),.)) \
 	  -m "not in_order" $(SIDE_BY_SIDE) $(ARGS)
 
 # HAULAGE_PTX_ARCHITECTURE=sm_90 make test-ptx (or test-nvidia) takes code for these GPUs, not sm_80.

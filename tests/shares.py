@@ -1,8 +1,10 @@
-"""Which tests a run takes: `pytest --share quick`, `rest` or `all`.
+"""Which tests a run takes: `pytest --share quick`, `more`, `rest` or `all`.
 
 The quick share has something of every test function: all cases of those that are done within
 `SECONDS`, of longer ones as many cases as fit, spread over them. A function of which one case
-takes longer than `LONGEST` is in the rest. How long functions take was measured, with
+takes longer than `LONGEST` is in the rest, which is all that the quick share leaves out. Of the
+rest, the share `more` has at least one case of each function, and as many as are done within
+`MORE_SECONDS`. How long functions take was measured, with
 `pytest --measure tests/times.json`; those that the file does not name are short.
 
 Where files are handed to several processes, the longest are first: no process then is left with a
@@ -20,6 +22,7 @@ import pytest
 TIMES = Path(__file__).with_name("times.json")
 SECONDS = 0.25
 LONGEST = 1.0
+MORE_SECONDS = 4.0
 # The file names no function that takes less, all cases together: most do.
 NOTED = 0.5
 # What a case of the others takes, about.
@@ -29,9 +32,10 @@ SHORT = 0.02
 def pytest_addoption(parser: Any) -> None:
     parser.addoption(
         "--share",
-        choices=("quick", "rest", "all"),
+        choices=("quick", "more", "rest", "all"),
         default="all",
-        help="run the quick share of the tests, which has something of each function, or the rest",
+        help="run the quick share of the tests, which has something of most functions, the rest, or "
+        "of the rest a part that has something of each function",
     )
     parser.addoption(
         "--measure",
@@ -53,9 +57,9 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     share = config.getoption("--share")
     times = json.loads(TIMES.read_text())
     if share != "all":
-        quick = chosen([item.nodeid for item in items], times)
-        kept = [item for item in items if (item.nodeid in quick) == (share == "quick")]
-        left_out = [item for item in items if (item.nodeid in quick) != (share == "quick")]
+        wanted = of_share(share, [item.nodeid for item in items], times)
+        kept = [item for item in items if item.nodeid in wanted]
+        left_out = [item for item in items if item.nodeid not in wanted]
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
     # In a process of pytest-xdist, which hands files over in this order.
@@ -63,21 +67,37 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         items[:] = longest_files_first(items, times)
 
 
-def chosen(tests: Iterable[str], times: dict[str, float]) -> set[str]:
-    """The quick ones of `tests`, which are names as pytest prints them.
+def of_share(share: str, tests: list[str], times: dict[str, float]) -> set[str]:
+    """Those of `tests`, which are names as pytest prints them, that a share has.
 
     Args:
         times: seconds for one case of each test function that takes long.
     """
+    quick = chosen(tests, times)
+    if share == "quick":
+        return quick
+    rest = [test for test in tests if test not in quick]
+    return chosen(rest, times, MORE_SECONDS, float("inf")) if share == "more" else set(rest)
+
+
+def chosen(
+    tests: Iterable[str],
+    times: dict[str, float],
+    seconds_of_each: float = SECONDS,
+    longest: float = LONGEST,
+) -> set[str]:
+    """As many cases of each function as are done within `seconds_of_each`, at least one; none of
+    functions of which one case takes longer than `longest`."""
     functions: dict[str, list[str]] = {}
     for test in tests:
         functions.setdefault(_function(test), []).append(test)
     quick: set[str] = set()
     for function, cases in functions.items():
         seconds = times.get(function, 0)
-        if seconds > LONGEST:
+        if seconds > longest:
             continue
-        number = min(len(cases), max(1, int(SECONDS / seconds))) if seconds else len(cases)
+        fitting = int(seconds_of_each / seconds) if seconds else len(cases)
+        number = min(len(cases), max(1, fitting))
         quick.update(cases[len(cases) * n // number] for n in range(number))
     return quick
 

@@ -1,4 +1,4 @@
-"""Which tests `make test` takes, and that the two shares are all of them."""
+"""Which tests `make test` and continuous integration take, and that they leave nothing out."""
 
 import json
 import re
@@ -31,6 +31,17 @@ def test_a_case_that_takes_longer_than_its_share_is_quick_if_it_is_not_too_long(
     tests = cases("a.py::test_one", 5)
     assert shares.chosen(tests, {"a.py::test_one": 0.9 * shares.LONGEST}) == {tests[0]}
     assert shares.chosen(tests, {"a.py::test_one": 1.1 * shares.LONGEST}) == set()
+
+
+def test_of_what_is_left_out_more_has_something_of_each_function():
+    tests = [*cases("a.py::test_long", 100), "a.py::test_longest", "a.py::test_short"]
+    times = {"a.py::test_long": shares.MORE_SECONDS / 9.5, "a.py::test_longest": 100}
+    taken = {share: shares.of_share(share, tests, times) for share in ("quick", "more", "rest")}
+    assert taken["quick"] | taken["rest"] == set(tests)
+    assert taken["more"] < taken["rest"]
+    assert not taken["more"] & taken["quick"]
+    assert "a.py::test_longest" in taken["more"]
+    assert len(taken["more"]) == 10
 
 
 def test_times_are_those_of_functions_that_there_are():

@@ -19,7 +19,7 @@ from haulage.runtime.process import runtime
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
-EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "15"))
+EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "6"))
 
 
 class _Everything:

@@ -12,7 +12,7 @@ from device.compiler.bounds import random_bounds
 from haulage import cuda
 
 # `make random-kernels N=1000` tries more of them.
-KERNELS = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "12"))
+KERNELS = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "8"))
 LAUNCHES = 12
 BLOCK = (4, 2)
 

@@ -20,7 +20,7 @@ SHAPES = (
 WAYS = ("auto", "scalar", "coroutines")
 
 # `make random-kernels N=1000` tries more of them.
-EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "15"))
+EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "6"))
 
 
 # The block behind its loop is one of two regions, which come to it from other blocks each.
