@@ -34,8 +34,8 @@ def pytest_addoption(parser: Any) -> None:
         "--share",
         choices=("quick", "more", "rest", "all"),
         default="all",
-        help="run the quick share of the tests, which has something of most functions, the rest, or "
-        "of the rest a part that has something of each function",
+        help="run the quick share of the tests, which has something of most functions, or "
+        "the rest; more is a part of the rest with something of each function",
     )
     parser.addoption(
         "--measure",
