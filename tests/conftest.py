@@ -234,7 +234,7 @@ def pytest_collection_modifyitems(config, items):
         callspec = getattr(item, "callspec", None)
         given = {} if callspec is None else callspec.params
         kind = getattr(given.get("device"), "kind", None)
-        if kind in (ptx_double.KIND, "nvidia", "amd"):
+        if kind in (ptx_double.KIND, "nvidia", "amd", "opencl"):
             others = tuple(repr(each) for name, each in given.items() if name not in _WAYS)
             key = (item.path, item.originalname, others)
             if key in seen:

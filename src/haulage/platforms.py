@@ -1,7 +1,7 @@
 """The kinds of devices: for each one its driver (a `Backend`) and its code (a `Target`).
 
 This is the only place that pairs the two. Classes are named as text and imported when they are
-needed. The order is the order of preference.
+needed. The order is the order of preference; OpenCL's devices on the processor come last of all.
 
 Pickles of arrays name what they are loaded by as parts of this module: a process that has imported
 nothing else then knows the kinds of devices. Where arrays are it is imported already, or a pickler
@@ -44,7 +44,9 @@ class Platform:
     'module:name'. Where the latter three are None, this version of Haulage can look for such a
     device but not run on it. `own_code` names what makes the code of a driver's own kernels for an
     architecture, which it then takes. `check` names a function that raises a ValueError for
-    architectures that no code can be made for; None where it can for all.
+    architectures that no code can be made for; None where it can for all. `likely` names a function
+    that says, without calls of the driver, whether a device may be there that is preferred to those
+    of the kinds behind; None: one may be.
 
     `body` names the class that kernels are compiled by (a `compiler.body.Body`), and
     `function_assembly` a function that gives the assembly of a device function alone (see
@@ -65,6 +67,7 @@ class Platform:
     processor: str | None = None
     own_code: str | None = None
     check: str | None = None
+    likely: str | None = None
     body: str | None = None
     function_assembly: str | None = None
     architectures: str = ""
@@ -79,6 +82,10 @@ class Platform:
     def probe(self) -> Probe:
         """Look for the driver; says what was looked for and what came back. Never raises."""
         return _imported(self.looks)()
+
+    def is_likely(self) -> bool:
+        """Whether it is worth looking for the driver where no device is named."""
+        return self.likely is None or bool(_imported(self.likely)())
 
     def new_backend(self) -> Backend:
         """The driver, ready for calls."""
@@ -189,6 +196,21 @@ PLATFORMS: dict[str, Platform] = {
             protocols=Protocols(ROCM, ROCM_HOST, default_streams=(0,)),
         ),
         Platform(
+            "opencl",
+            "OpenCL devices",
+            "haulage.backends.opencl_driver.looking:probe",
+            "haulage.backends.opencl:OpenCLBackend",
+            target="haulage.targets.opencl:target",
+            processor="haulage.compiler.gpu.opencl.identity:identity",
+            check="haulage.targets.opencl:check_architecture",
+            body="haulage.compiler.gpu.opencl.emit:OpenCLBody",
+            architectures=r"spirv.*",
+            example="spirv64",
+            takes_hints=False,
+            units="compute units",
+            likely="haulage.backends.opencl_driver.presence:is_likely",
+        ),
+        Platform(
             "cpu",
             "this computer's processor",
             "haulage.backends.cpu:CPUBackend.probe",
@@ -208,24 +230,9 @@ PLATFORMS: dict[str, Platform] = {
 }
 
 
-# Kinds of devices that code can be made for, and that no driver runs it on yet.
-_WITHOUT_DRIVER: dict[str, Platform] = {
-    "opencl": Platform(
-        "opencl",
-        "OpenCL devices",
-        looks="",
-        target="haulage.targets.opencl:target",
-        processor="haulage.compiler.gpu.opencl.identity:identity",
-        body="haulage.compiler.gpu.opencl.emit:OpenCLBody",
-        architectures=r"spirv.*",
-        example="spirv64",
-    )
-}
-
-
 def platform_of(kind: str) -> Platform:
     """The platform of a kind of device, or of code."""
-    return PLATFORMS.get(kind) or _WITHOUT_DRIVER[kind]
+    return PLATFORMS[kind]
 
 
 def checks_kernels(name: str) -> bool:
@@ -242,8 +249,7 @@ def platform_for(architecture: str) -> Platform:
     """
     for look in (lambda: None, add_installed):
         look()
-        every = (*PLATFORMS.values(), *_WITHOUT_DRIVER.values())
-        known = [platform for platform in every if platform.architectures]
+        known = [platform for platform in PLATFORMS.values() if platform.architectures]
         for platform in known if isinstance(architecture, str) else ():
             if re.fullmatch(platform.architectures, architecture):
                 return platform
@@ -277,6 +283,7 @@ def _register(platform: Platform) -> None:
             platform.refusal,
             platform.protocols,
             platform.checks_kernels,
+            platform.is_likely,
         )
     )
 

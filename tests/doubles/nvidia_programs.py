@@ -139,6 +139,7 @@ class NVIDIAPrograms:
     """The suite's kernels, and what they leave in their device's channel."""
 
     reports_faults = True
+    overlaps = True
 
     @functools.cache  # noqa: B019 (one object for the whole run)
     def code(self) -> bytes:

@@ -67,6 +67,8 @@ class Properties:
     `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another. `max_axis_threads`
     is how many threads a grid can have along an axis, those of all its blocks. `row_block` is how
     many threads a block best has where each thread walks a row of memory of its own.
+    `on_processor` says that it is this computer's processor by a driver of others, which is chosen
+    only where it is named.
     `stages_copies` says that large copies of pageable host memory are faster by way of pinned
     buffers, filled and emptied by the host, than in one call.
     `pins_for_all` says that pinned memory is so for all devices of the driver, whatever its flags.
@@ -89,6 +91,7 @@ class Properties:
     total_memory: int
     architecture: str
     host_memory_is_device_memory: bool = False
+    on_processor: bool = False
     uuid: str = ""
     runtime: tuple[int, int] = (0, 0)
     max_argument_bytes: int = 32764

@@ -14,7 +14,7 @@ def test_detect_prints_each_kind_and_says_yes(device, capsys):
     assert cuda.detect() is True
     printed = capsys.readouterr().out
     assert f"{device}: {device.name}" in printed
-    for kind in ("nvidia", "amd", "cpu"):
+    for kind in ("nvidia", "amd", "opencl", "cpu"):
         assert f"{kind}:" in printed
 
 

@@ -7,11 +7,13 @@ import pytest
 from doubles import libamdhip64
 from doubles.far import FarBackend
 from doubles.nvidia_programs import NVIDIAPrograms
+from doubles.opencl_programs import OpenCLPrograms
 from haulage.backends import conformance
 from haulage.backends.amd import AMDBackend
 from haulage.backends.base import Backend
 from haulage.backends.cpu import CPUBackend
 from haulage.backends.nvidia import NVIDIABackend
+from haulage.backends.opencl import OpenCLBackend
 from haulage.platforms import PLATFORMS
 
 # A kernel of the CPU is `i64 entry(ptr launch, i64 first block, i64 last block)`; `launch` has the
@@ -167,6 +169,7 @@ class CPUPrograms:
     """The suite's kernels as a host object."""
 
     reports_faults = True
+    overlaps = True
 
     @functools.cache  # noqa: B019 (one object for the whole run)
     def code(self) -> bytes:
@@ -188,6 +191,7 @@ class AMDPrograms:
     """The suite's kernels as the stand-in for the HIP runtime has them."""
 
     reports_faults = True
+    overlaps = True
 
     def code(self) -> bytes:
         return libamdhip64.CODE
@@ -198,6 +202,7 @@ BACKENDS: dict[str, tuple[type[Backend], conformance.Programs]] = {
     "far": (FarBackend, CPUPrograms()),
     "nvidia": (NVIDIABackend, NVIDIAPrograms()),
     "amd": (AMDBackend, AMDPrograms()),
+    "opencl": (OpenCLBackend, OpenCLPrograms()),
 }
 
 

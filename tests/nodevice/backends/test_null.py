@@ -110,6 +110,7 @@ def test_must_methods_do_nothing_and_return():
 
 class NoPrograms:
     reports_faults = True
+    overlaps = True
 
     def code(self):
         return b""

@@ -22,6 +22,10 @@ class Programs(Protocol):
     def reports_faults(self) -> bool:
         """Whether a kernel's fault reaches the host on this device (not so on most GPUs)."""
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether work of one stream surely goes on while another's is not done."""
+
     def code(self) -> bytes:
         """One module, for `Backend.load`, that has all of `KERNELS`."""
 

@@ -69,7 +69,8 @@ def a_non_blocking_stream_is_exempt(backend: Backend, programs: Programs) -> Non
         room.chain(x, 0, 5, free, rounds=100 * LONG)
         room.chain(y, 0, 6, 0, rounds=1)
         backend.stream_synchronize(0)
-        assert not backend.stream_query(free), "the default stream waited for it"
+        waited = backend.stream_query(free)
+        assert not (waited and programs.overlaps), "the default stream waited for it"
         assert room.get(x, ONE)[0] == 5
 
 
@@ -129,7 +130,8 @@ def waits_hang_on_the_record_they_saw(backend: Backend, programs: Programs) -> N
         backend.event_record(event, one)
         backend.copy(y, x, 8, two)
         backend.stream_synchronize(two)
-        assert not backend.event_query(event), "the wait took the later record"
+        later = backend.event_query(event)
+        assert not (later and programs.overlaps), "the wait took the later record"
         backend.event_destroy(event)
         assert room.get(y, ONE)[0] == 5
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from haulage._core.driver import IdleQuery
-from haulage._core.starts import Start
 from haulage.backends.base import Backend, Properties
 from haulage.backends.gpu_driver.calls import Calls
 from haulage.backends.gpu_driver.channel import Channels
@@ -75,7 +74,7 @@ class GPUBackend(Backend):
         )
         self._sharing = Sharing(calls, self._contexts, self._ranges)
         self._ending = Ending(calls, self._contexts, self._streams)
-        _live.add(self)
+        started(self)
 
     # ---- devices ------------------------------------------------------------------------------
 
@@ -166,7 +165,7 @@ class GPUBackend(Backend):
         """`stream_query`, with an error for a stream that is recorded."""
         return self._streams.poll(stream)
 
-    def idle_query(self, device: int) -> IdleQuery:
+    def idle_query(self, device: int) -> Callable[[], bool] | None:
         """Asks the driver in compiled code, if the device is current."""
         return IdleQuery(self._contexts, self._functions, device)
 
@@ -245,7 +244,7 @@ class GPUBackend(Backend):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-    ) -> tuple[bytes, Start]:
+    ) -> tuple[bytes, Callable[[int, bytes], None]]:
         """No header, and what calls the driver."""
         return b"", self._launches.prepare(device, function, grid, block, shared_bytes)
 
@@ -397,6 +396,11 @@ class GPUBackend(Backend):
 
 
 _live: "weakref.WeakSet[GPUBackend]" = weakref.WeakSet()
+
+
+def started(backend: GPUBackend) -> None:
+    """The end of the process is to wait for a back end."""
+    _live.add(backend)
 
 
 @atexit.register

@@ -42,6 +42,7 @@ class Driver:
 
     `refusal` says why no code can be made for an architecture, and nothing if it can.
     `checks_kernels` says that kernels can be checked there, and stop in a debugger.
+    `is_likely` says without a driver's calls whether one of its devices may be the best one.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Driver:
     refusal: Callable[[str], str] = lambda architecture: ""
     protocols: Protocols = Protocols()
     checks_kernels: bool = False
+    is_likely: Callable[[], bool] = lambda: True
 
 
 # Called where a kind is asked for that is not known: each may register more of them.
@@ -101,7 +103,8 @@ def _look_for(driver: Driver) -> tuple[Device, ...]:
 def devices() -> list[Device]:
     """All devices that are present, the preferred ones first."""
     _look_further()
-    return [device for kind in tuple(runtime.current.drivers) for device in devices_of(kind)]
+    found = [device for kind in tuple(runtime.current.drivers) for device in devices_of(kind)]
+    return sorted(found, key=lambda device: device.properties.on_processor)
 
 
 def _look_further() -> None:
@@ -215,8 +218,10 @@ def why_current() -> str:
 
 def _best_present() -> Device:
     now = runtime.current
-    for kind in tuple(now.drivers):
-        present = devices_of(kind)
+    for kind, driver in tuple(now.drivers.items()):
+        if not driver.is_likely():
+            continue
+        present = [each for each in devices_of(kind) if not each.properties.on_processor]
         now.best = next((each for each in present if not each.refusal), None)
         if now.best is not None:
             return now.best
@@ -256,7 +261,8 @@ class use:
     the process is again what it was before. `with` gives the `Device`.
 
     Args:
-        choice: 'cpu', 'nvidia', 'amd', one of these with a number as in 'nvidia:1', or a `Device`.
+        choice: 'cpu', 'nvidia', 'amd', 'opencl', one of these with a number as in 'nvidia:1', or
+            a `Device`.
 
     Raises:
         DeviceNotFound: that device is not there; says what was looked for, and the answer.

@@ -14,7 +14,7 @@ from haulage.runtime.process import runtime
 
 def test_a_device_says_what_it_is(device):
     assert str(device) == f"{device.kind}:{device.id}"
-    assert device.kind in ("cpu", "nvidia", "amd")
+    assert device.kind in ("cpu", "nvidia", "amd", "opencl")
     assert device.name == device.properties.name
     assert device.name
     assert device.properties.multiprocessors == device.MULTIPROCESSOR_COUNT
@@ -126,7 +126,7 @@ def test_an_environment_that_cannot_be_met_never_falls_back(no_choice, monkeypat
 
 @pytest.mark.parametrize("name", ["gpu", "cpu:x", "cpu:", "", "cpu:0:0", "cpu:-1"])
 def test_an_unknown_device_is_an_error_that_names_the_known(name):
-    with pytest.raises(DeviceNotFound, match="nvidia, amd, cpu"):
+    with pytest.raises(DeviceNotFound, match="nvidia, amd, opencl, cpu"):
         haulage.use(name)
 
 

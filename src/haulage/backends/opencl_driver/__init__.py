@@ -1,0 +1,1 @@
+"""The parts of the OpenCL back end: OpenCL's ICD loader, by ctypes."""
