@@ -32,6 +32,10 @@ def main() -> int:
         if asked.simulator and program.simulator:
             _say(f"{head}: the same in Numba's simulator")
             outcome["simulator"] = outcomes.of_simulator(program, environment)
+        if asked.check:
+            _say(f"{head}: the same under haulage check")
+            for line in outcomes.of_check(program, environment):
+                print(line)
         finished[program.name] = outcome
         for line in outcomes.remarks(outcome, asked.verbose):
             print(line)
@@ -51,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs; none: all of them")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what pytest printed")
     parser.add_argument("--simulator", action="store_true", help="also run in Numba's simulator")
+    parser.add_argument("--check", action="store_true", help="also run under haulage check")
     parser.add_argument("--record", action="store_true", help=f"write {page.PATH.name} anew")
     parser.add_argument("--page", action="store_true", help="print the page, run nothing")
     parser.add_argument(

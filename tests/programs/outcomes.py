@@ -25,7 +25,7 @@ Outcome = dict[str, Any]
 def of_haulage(program: Program, environment: Environment) -> Outcome:
     """What comes of the tests of a program under `haulage run`."""
     start = [str(environment.python), "-m", "haulage", "run", "-m", "pytest"]
-    cases, seconds, printed = _pytest(start, program, environment, {})
+    cases, seconds, printed = _pytest(start, program, environment, {}, program.limit)
     outcome: Outcome = {
         "version": program.version,
         "numba": _version_of("numba", environment),
@@ -70,10 +70,33 @@ def of_simulator(program: Program, environment: Environment) -> Outcome:
     """What comes of the same tests in Numba's own simulator, without Haulage."""
     start = [str(environment.python), "-m", "pytest"]
     settings = {"NUMBA_ENABLE_CUDASIM": "1"}
-    cases, seconds, _ = _pytest(start, program, environment, settings)
+    cases, seconds, _ = _pytest(start, program, environment, settings, program.limit)
     results = [result for _, result, _ in cases]
     counts = {name: results.count(name) for name in ("passed", "failed", "skipped")}
     return {**counts, "seconds": round(seconds, 1)}
+
+
+def of_check(program: Program, environment: Environment) -> Iterator[str]:
+    """Lines of what `haulage check` says of the same tests, which may take ten times as long."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch, "report.json")
+        start = [str(environment.python), "-m", "haulage", "check", "--json", str(report)]
+        start += ["-m", "pytest"]
+        cases, seconds, printed = _pytest(start, program, environment, {}, 10 * program.limit)
+        if not report.exists():
+            yield f"  NOT CHECKED: {_last_line(printed)}"
+            return
+        told = json.loads(report.read_text(encoding="utf-8"))
+    results = [result for _, result, _ in cases]
+    yield (
+        f"  checked in {seconds:.0f} s: {results.count('passed')} passed, "
+        f"{results.count('failed')} failed, {told['launches']} launches, "
+        f"{told['accesses']} accesses, {len(told['findings'])} findings"
+    )
+    for each in told["findings"]:
+        yield f"  {each['kind']} {each['file']}:{each['line']}: {each['message']}"
+        if each["other"]:
+            yield f"    and {each['other']['file']}:{each['other']['line']}"
 
 
 def remarks(outcome: Outcome, verbose: bool) -> Iterator[str]:
@@ -110,7 +133,11 @@ def record(finished: Mapping[str, Outcome]) -> None:
 
 
 def _pytest(
-    start: Sequence[str], program: Program, environment: Environment, settings: Mapping[str, str]
+    start: Sequence[str],
+    program: Program,
+    environment: Environment,
+    settings: Mapping[str, str],
+    limit: int,
 ) -> tuple[list[tuple[str, str, str]], float, str]:
     """(test, 'passed', 'failed' or 'skipped', its message) of each test; seconds; what it printed.
 
@@ -130,13 +157,13 @@ def _pytest(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=program.limit,
+                timeout=limit,
             )
             printed = done.stdout
             trouble = f"pytest ended with {done.returncode}: {_last_line(printed)}"
         except subprocess.TimeoutExpired as error:
             printed = (error.stdout or b"").decode(errors="replace")
-            trouble = f"not finished after {program.limit} s"
+            trouble = f"not finished after {limit} s"
         seconds = time.monotonic() - began
         if report.exists():
             cases = list(_cases(report))
