@@ -69,7 +69,8 @@ class Finding:
 
     Attributes:
         kind: one of `KINDS`.
-        message: one sentence that says what is wrong, without the places.
+        message: one sentence that says what is wrong, without the places; "" of what is measured,
+            until it is told.
         access: where.
         other: the other access, where it takes two.
         array: the name of the array in the source, or "".
@@ -78,7 +79,9 @@ class Finding:
         allocated: the line that the array's memory was allocated in, or None.
         same_value: of two writes, whether both wrote the same.
         count: how often this was found between these two lines.
-        measured: of what is slow on GPUs the figures; until it is told, `message` is a hint.
+        measured: of what is slow on GPUs the figures.
+        hint: of that what else the message is made of: what makes it float64, a shape, the sizes
+            of blocks, the names of arrays; or "".
     """
 
     kind: str
@@ -92,6 +95,7 @@ class Finding:
     count: int = 1
     element: str = ""
     measured: Mapping[str, int] | None = field(default=None, hash=False)
+    hint: str = ""
 
 
 def key_of(finding: Finding) -> object:

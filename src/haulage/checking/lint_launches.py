@@ -16,6 +16,7 @@ from haulage.checking.findings import (
     Finding,
     Place,
 )
+from haulage.checking.lint_messages import GPUS
 from haulage.checking.places import place_of_program
 from haulage.compiler.checks.lint import Linted, LintSite, LocalArray
 from haulage.errors import CompileError
@@ -106,7 +107,8 @@ class Linting:
             access = Access(Place(largest.file, largest.line), "array", self._kernel)
             figures = {"bytes": nbytes, "threads": self._all_blocks * self._threads}
             name = largest.name
-            add(Finding(LOCAL_MEMORY, hint, access, array=name, measured=about | figures))
+            measure = about | figures
+            add(Finding(LOCAL_MEMORY, "", access, array=name, measured=measure, hint=hint))
         self._launches += 1
         return accesses
 
@@ -130,9 +132,8 @@ class Linting:
             if shape is not None and len(shape) > 1 and all(shape) and shape[-1] % 8 == 0:
                 hint = str((*shape[:-1], shape[-1] + 1))
         place = Place(site.file, site.line)
-        return Finding(
-            kind, hint, Access(place, what, self._kernel), array=site.array, measured=measured
-        )
+        access = Access(place, what, self._kernel)
+        return Finding(kind, "", access, array=site.array, measured=measured, hint=hint)
 
     def _add_idle(
         self, add: Callable[[Finding], object], about: dict[str, int], threads: int, idle: int
@@ -147,10 +148,10 @@ class Linting:
                 "block": self._threads,
             }
             access = Access(place, "launch", self._kernel)
-            add(Finding(IDLE_LANES, hint, access, measured=about | figures))
+            add(Finding(IDLE_LANES, "", access, measured=about | figures, hint=hint))
         figures = {"idle_threads": idle, "threads": threads}
         access = Access(place, "launch of threads without work", self._kernel)
-        add(Finding(IDLE_LANES, hint, access, measured=about | figures))
+        add(Finding(IDLE_LANES, "", access, measured=about | figures, hint=hint))
 
 
 _Sites = list[tuple[int, LintSite]]
@@ -235,27 +236,22 @@ _KINDS = {
 }
 
 
-# The GPU that code is made for to see what it keeps in local memory, by the lanes of a warp.
-_GPUS = {32: "sm_80", 64: "gfx90a"}
-
-
 def _local_memory(linted: Linted, overload: Any, lanes: int) -> tuple[LocalArray, str, int] | None:
-    """Of a kernel with local arrays that are in memory on a GPU the largest one, what is to be said
+    """Of a kernel with local arrays that are in memory on a GPU the largest one, the names of all
     of them, and the bytes of memory that a thread takes; else None."""
     arrays = sorted(linted.local_arrays, key=lambda each: each.nbytes)
     if not arrays or overload.body.lowered.prints:
         # What is printed is in local memory, too.
         return None
-    gpu = _GPUS[lanes]
     try:
-        nbytes = overload.local_bytes_on(gpu)
+        nbytes = overload.local_bytes_on(GPUS[lanes])
     except CompileError:
         # It is for other GPUs, or for the CPU only.
         return None
     if nbytes < arrays[0].nbytes:
         return None
     named = ", ".join(f"{each.name or 'an array'} of {each.nbytes:,} bytes" for each in arrays)
-    return arrays[-1], f"{gpu}|{named}", nbytes
+    return arrays[-1], named, nbytes
 
 
 def _chosen(blocks: int, most: int) -> list[int] | None:

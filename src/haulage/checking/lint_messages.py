@@ -21,6 +21,9 @@ _LEAST_THREADS = 4096
 # Names by which a kernel says that it wants float64.
 _MEANT = frozenset(("float64", "double", "complex128", "float_"))
 
+# The GPU that code is made for to see what it keeps in local memory, by the lanes of a warp.
+GPUS = {32: "sm_80", 64: "gfx90a"}
+
 _Figures = Mapping[str, int]
 
 
@@ -62,9 +65,9 @@ def _bank_conflict(finding: Finding, of: _Figures) -> _Words:
     if cycles < 2 * least:
         return None
     pad = ""
-    if finding.message and cycles >= 8 * least:
+    if finding.hint and cycles >= 8 * least:
         # Lanes that go down a column.
-        pad = f"; rows of one element more help: {finding.message}"
+        pad = f"; rows of one element more help: {finding.hint}"
     return (
         f"lanes of a warp use different words of one bank of {finding.array or 'shared memory'}: "
         f"{_number(cycles / least)} ways per request, at most {of['most_ways']}, and "
@@ -100,7 +103,7 @@ def _float64(finding: Finding, of: _Figures) -> _Words:
         return None
     operations = of["operations"]
     return (
-        f"the arrays are float32, and this is calculated in float64: {finding.message} "
+        f"the arrays are float32, and this is calculated in float64: {finding.hint} "
         f"({_counted(operations, 'operation')})"
     ), operations
 
@@ -113,7 +116,7 @@ def _idle_lanes(finding: Finding, of: _Figures) -> _Words:
         lanes = of["lanes"]
         size = "a multiple of" if of["block"] > lanes else "at least"
         return (
-            f"blocks of {finding.message} have {_counted(of['block'], 'thread')}, and warps "
+            f"blocks of {finding.hint} have {_counted(of['block'], 'thread')}, and warps "
             f"{lanes} lanes: {_percent(of['idle_lanes'], of['all_lanes'])} of the lanes are never "
             f"used, in {launches}; make it {size} {lanes}"
         ), of["launches"]
@@ -122,15 +125,15 @@ def _idle_lanes(finding: Finding, of: _Figures) -> _Words:
         return None
     return (
         f"{_percent(idle, threads)} of the threads do nothing, in {launches} with blocks of "
-        f"{finding.message}: make the grid or the blocks smaller"
+        f"{finding.hint}: make the grid or the blocks smaller"
     ), of["launches"]
 
 
 def _local_memory(finding: Finding, of: _Figures) -> _Words:
-    gpu, _, arrays = finding.message.partition("|")
+    gpu = GPUS[of["lanes"]]
     return (
         f"code for {gpu} keeps {_counted(of['bytes'], 'byte')} of each thread in local memory, and "
-        f"not in registers: {arrays} ({_counted(of['threads'], 'thread')})"
+        f"not in registers: {finding.hint} ({_counted(of['threads'], 'thread')})"
     ), of["threads"]
 
 

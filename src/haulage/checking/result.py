@@ -111,6 +111,7 @@ def finding_as_data(finding: Finding) -> dict[str, Any]:
         "same_value": finding.same_value,
         "count": finding.count,
         "measured": None if finding.measured is None else dict(finding.measured),
+        "hint": finding.hint,
         "message": finding.message,
     }
 
@@ -128,6 +129,7 @@ def finding_of_data(data: dict[str, Any]) -> Finding:
         same_value=data["same_value"],
         count=data["count"],
         measured=data["measured"],
+        hint=data["hint"],
         element=data["element"],
     )
 

@@ -102,6 +102,8 @@ def test_a_failure_inside_passes_on_with_the_report_as_a_note():
 
 def test_a_kernel_that_fails_at_the_end_is_the_error_and_has_the_report(monkeypatch):
     class Device:
+        checks_kernels = True
+
         def finish(self):
             raise haulage.errors.KernelError("thread 3 failed")
 
@@ -174,7 +176,7 @@ def test_the_same_object_checks_one_block_after_another_and_not_one_in_another()
 
 
 def test_another_device_is_refused(monkeypatch):
-    device = SimpleNamespace(kind="nvidia", __str__=lambda self: "nvidia:0")
+    device = SimpleNamespace(kind="nvidia", checks_kernels=False)
     monkeypatch.setattr(check.__module__ + ".current_device", lambda: device)
     with pytest.raises(Unsupported, match=r"on the CPU device only, .* haulage.use\(\"cpu\"\)"):
         haulage.check().__enter__()

@@ -78,6 +78,7 @@ EVERY = [
     pair(),
     Finding("leak", "8 bytes", Access(None, "allocation")),
     Finding("stream", "no order", Access(Place("<stdin>", 1), "copy"), index=()),
+    finding(kind="float64", measured={"operations": 3}, hint="a literal"),
 ]
 
 
@@ -89,7 +90,7 @@ def test_json_is_as_the_schema_says():
         **{"kind": "race", "file": "/src/a.py", "line": 2, "access": "write", "kernel": "blur"},
         **{"block": [1, 0, 0], "thread": [2, 0, 0], "array": "a", "index": [4, 5]},
         **{"allocated": {"file": "/src/a.py", "line": 3}, "same_value": True, "count": 9},
-        "measured": None,
+        **{"measured": None, "hint": ""},
         "other": {
             **{"file": "/src/a.py", "line": 1, "access": "read", "kernel": "blur"},
             **{"block": [0, 0, 0], "thread": [3, 0, 0]},
