@@ -11,7 +11,6 @@ that sends what it finds in no module, as Ray's, would send the code.
 import importlib
 import operator
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -32,9 +31,6 @@ from haulage.runtime.protocols.dlpack_structs import (
     ROCM_HOST,
 )
 
-# An object, or its name as 'module:name'.
-Named = str | Callable[..., Any]
-
 # The group of the entry points by which other distributions add kinds of devices.
 ENTRY_POINTS = "haulage.platforms"
 
@@ -44,13 +40,13 @@ class Platform:
     """One kind of device.
 
     `looks`, `backend`, `target` and `processor` name a function that looks for the driver, the
-    driver's class, a function that makes targets and one that says what processor they are for: the
-    object itself, or 'module:name', which is imported when it is needed. Where the latter three are
-    None, this version of Haulage can look for such a device but not run on it. `own_code` names
-    what makes the code of a driver's own kernels for an architecture, which it then takes. `check`
-    names a function that raises a ValueError for architectures that no code can be made for; None
-    where it can for all. `likely` names a function that says, without calls of the driver, whether
-    a device may be there that is preferred to those of the kinds behind; None: one may be.
+    driver's class, a function that makes targets and one that says what processor they are for, as
+    'module:name'. Where the latter three are None, this version of Haulage can look for such a
+    device but not run on it. `own_code` names what makes the code of a driver's own kernels for an
+    architecture, which it then takes. `check` names a function that raises a ValueError for
+    architectures that no code can be made for; None where it can for all. `likely` names a function
+    that says, without calls of the driver, whether a device may be there that is preferred to those
+    of the kinds behind; None: one may be.
 
     `body` names the class that kernels are compiled by (a `compiler.body.Body`), and
     `function_assembly` a function that gives the assembly of a device function alone (see
@@ -59,20 +55,21 @@ class Platform:
     `takes_hints` says that options of `jit` which change no result (`lineinfo`, `max_registers`
     and such) make other code there, `checks_kernels` that kernels can be checked there and stop in
     a debugger, `has_sass` that its code has NVIDIA's assembly. `units` are what its blocks run on.
-    `protocols` is what other packages call its memory and streams.
+    `protocols` is what other packages call its
+    memory and streams.
     """
 
     name: str
     maker: str
-    looks: Named
-    backend: Named | None = None
-    target: Named | None = None
-    processor: Named | None = None
-    own_code: Named | None = None
-    check: Named | None = None
-    likely: Named | None = None
-    body: Named | None = None
-    function_assembly: Named | None = None
+    looks: str
+    backend: str | None = None
+    target: str | None = None
+    processor: str | None = None
+    own_code: str | None = None
+    check: str | None = None
+    likely: str | None = None
+    body: str | None = None
+    function_assembly: str | None = None
     architectures: str = ""
     example: str = ""
     takes_hints: bool = True
@@ -154,18 +151,14 @@ class Platform:
         said: tuple[str, ...] = _imported(self._named(self.processor))(architecture)
         return said
 
-    def _named(self, name: Named | None) -> Named:
+    def _named(self, name: str | None) -> str:
         if name is None:
             raise Unsupported(f"this version of Haulage cannot run on {self.maker}")
         return name
 
 
-def _imported(named: Named) -> Any:
-    return _by_name(named) if isinstance(named, str) else named
-
-
 @cache
-def _by_name(name: str) -> Any:
+def _imported(name: str) -> Any:
     module, _, attributes = name.partition(":")
     return operator.attrgetter(attributes)(importlib.import_module(module))
 
@@ -280,8 +273,7 @@ def current_target(warp_size: int) -> Any:
     return PLATFORMS[here.kind].device_target(here.properties.architecture, warp_size)
 
 
-def add(platform: Platform) -> None:
-    """Add a kind of device behind those that are there, or one in place of another."""
+def _register(platform: Platform) -> None:
     PLATFORMS[platform.name] = platform
     registry.register(
         registry.Driver(
@@ -319,13 +311,13 @@ def add_installed() -> None:
         elif platform.name in PLATFORMS:
             warn(f"{told}: there is a platform {platform.name!r} already")
         else:
-            add(platform)
+            _register(platform)
 
 
 composition.start()
 registry.further.append(add_installed)
 for _platform in tuple(PLATFORMS.values()):
-    add(_platform)
+    _register(_platform)
 
 for _made in (array_anew, record_anew, host_array_anew):
     _made.__module__ = __name__

@@ -266,6 +266,15 @@ class Target(ABC):
         `cached_load`."""
         builder.store(value, pointer, align=align)
 
+    def high_product(self, builder: Any, x: Any, y: Any, *, signed: bool) -> Any:
+        """The upper 64 bits of the product of two 64-bit values."""
+        from llvmlite import ir
+
+        wide = ir.IntType(128)
+        extend = builder.sext if signed else builder.zext
+        product = builder.mul(extend(x, wide), extend(y, wide))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
     @abstractmethod
     def counter(self, builder: Any, which: str) -> Any:
         """The 64-bit value, read here and now, of a counter that never goes back in a thread:

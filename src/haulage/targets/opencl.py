@@ -23,6 +23,8 @@ ARCHITECTURE = "spirv64"
 # The scopes of fences, by LLVM's names for them.
 _FENCES = {"block": "workgroup", "device": "device", "system": ""}
 
+# Of a variable; Intel's compiler refuses more.
+_MOST_ALIGN = 128
 # What LLVM's code generator may make use of: notes of sums that do not wrap round, which SPIR-V 1.4
 # has and LLVM takes for an extension, and the device's clock.
 _EXTENSIONS = ("+SPV_KHR_no_integer_wrap_decoration", "+SPV_KHR_shader_clock")
@@ -122,7 +124,11 @@ class OpenCLTarget(Target):
         return gpu_lanes.givers(self, builder, lane, self.lane(builder), place)
 
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
-        # The linker would make one array of two that have the same name in two functions.
+        if align > _MOST_ALIGN:
+            raise CompileError(
+                f"shared.array with alignment={align}: compilers for OpenCL devices take at most "
+                f"{_MOST_ALIGN}"
+            )
         return shared_room(builder, f"{SHARED_PREFIX}{next(_shared_numbers)}", nbytes, align)
 
     def dynamic_shared(self, builder: Any) -> tuple[Any, Any]:
@@ -136,9 +142,10 @@ class OpenCLTarget(Target):
         from llvmlite import ir
 
         with builder.goto_entry_block():
-            room = builder.alloca(ir.ArrayType(ir.IntType(8), nbytes))
-        room.align = align
-        return room
+            more = max(align - _MOST_ALIGN, 0)
+            room = builder.alloca(ir.ArrayType(ir.IntType(8), nbytes + more))
+            room.align = min(align, _MOST_ALIGN)
+            return _aligned(builder, room, align) if more else room
 
     def atomic(self, builder: Any, operation: str, pointer: Any, operand: Any) -> Any:
         return opencl_atomics.change(builder, operation, pointer, operand)
@@ -152,6 +159,10 @@ class OpenCLTarget(Target):
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst", _FENCES[scope] or None)
 
+    def high_product(self, builder: Any, x: Any, y: Any, *, signed: bool) -> Any:
+        # SPIR-V has no ints of 128 bits.
+        return pure(builder, "_Z6mul_hill" if signed else "_Z6mul_himm", x.type, [x, y])
+
     def counter(self, builder: Any, which: str) -> Any:
         from llvmlite import ir
 
@@ -164,6 +175,16 @@ class OpenCLTarget(Target):
 
     def pause(self, builder: Any, nanoseconds: Any) -> None:
         """Nothing: there is no word for it, and others work meanwhile."""
+
+
+def _aligned(builder: Any, room: Any, align: int) -> Any:
+    """The first multiple of `align` in a room."""
+    from llvmlite import ir
+
+    i8, i64 = ir.IntType(8), ir.IntType(64)
+    start = builder.bitcast(room, ir.PointerType(i8))
+    behind = builder.neg(builder.ptrtoint(start, i64))
+    return builder.gep(start, [builder.and_(behind, i64(align - 1))], source_etype=i8)
 
 
 def check_architecture(architecture: str) -> None:

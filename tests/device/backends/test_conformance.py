@@ -1,8 +1,6 @@
 """The conformance suite over every back end whose driver is there."""
 
 import functools
-import runpy
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +15,6 @@ from haulage.backends.cpu import CPUBackend
 from haulage.backends.nvidia import NVIDIABackend
 from haulage.backends.opencl import OpenCLBackend
 from haulage.platforms import PLATFORMS
-
-ROOT = Path(__file__).parents[3]
 
 # A kernel of the CPU is `i64 entry(ptr launch, i64 first block, i64 last block)`; `launch` has the
 # grid and block extents as u32, and the arguments from byte 32 on. Here each is a loop over blocks
@@ -201,30 +197,12 @@ class AMDPrograms:
         return libamdhip64.CODE
 
 
-def _page_of_a_device() -> list[tuple[int, str]]:
-    blocks = runpy.run_path(str(ROOT / "scripts" / "run_blocks.py"))["blocks"]
-    found: list[tuple[int, str]] = blocks(ROOT / "docs" / "add-a-device.md")
-    return found
-
-
-def toy() -> type[Backend]:
-    """The driver that docs/add-a-device.md writes."""
-    (_, driver), *_ = _page_of_a_device()
-    names: dict[str, object] = {"__name__": __name__}
-    exec(driver, names)
-    made = names["ToyBackend"]
-    assert isinstance(made, type)
-    assert issubclass(made, Backend)
-    return made
-
-
 BACKENDS: dict[str, tuple[type[Backend], conformance.Programs]] = {
     "cpu": (CPUBackend, CPUPrograms()),
     "far": (FarBackend, CPUPrograms()),
     "nvidia": (NVIDIABackend, NVIDIAPrograms()),
     "amd": (AMDBackend, AMDPrograms()),
     "opencl": (OpenCLBackend, OpenCLPrograms()),
-    "toy": (toy(), CPUPrograms()),
 }
 
 
@@ -244,10 +222,3 @@ def present(request: pytest.FixtureRequest) -> tuple[Backend, conformance.Progra
 @pytest.mark.parametrize("check", conformance.checks(), ids=lambda check: check.__name__)
 def test_backend(check, present):
     check(*present)
-
-
-def test_a_device_is_added_in_less_than_150_lines() -> None:
-    """The driver and the row of the page that shows how."""
-    (_, driver), (_, row), *_ = _page_of_a_device()
-    lines = [line for line in (driver + row).splitlines() if line.strip()]
-    assert len(lines) < 150

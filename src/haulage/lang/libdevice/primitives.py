@@ -36,16 +36,13 @@ float_of_bits = _bitcast("float_of_bits", "int32", "float32")
 @word("high_product")
 def high_product(tools: Any, x: Any, y: Any) -> Any:
     """`high_product(x, y)`: the upper 64 bits of the product of two int64, or of two uint64."""
-    types, wide = tools.types, tools.ir.IntType(128)
-    kind = types.unliteral(x)
+    kind = tools.types.unliteral(x)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        extend = builder.sext if kind.signed else builder.zext
         values = [
             context.cast(builder, value, given, kind)
             for value, given in zip(args, sig.args, strict=True)
         ]
-        product = builder.mul(*(extend(value, wide) for value in values))
-        return builder.trunc(builder.lshr(product, tools.ir.Constant(wide, 64)), tools.I64)
+        return context.haulage_target.high_product(builder, *values, signed=kind.signed)
 
     return kind(x, y), generate

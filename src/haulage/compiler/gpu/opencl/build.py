@@ -8,8 +8,10 @@ from haulage.compiler.contraction import contract
 from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
 from haulage.compiler.gpu.opencl import limits
+from haulage.compiler.gpu.opencl.expansions import expanded
 from haulage.compiler.gpu.opencl.mathematics import with_functions
 from haulage.compiler.gpu.opencl.memory import with_address_spaces
+from haulage.compiler.gpu.opencl.widths import with_known_widths
 from haulage.compiler.gpu.opencl.words import has_lanes, with_indices
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import has_private_arrays, unrolled
@@ -60,9 +62,10 @@ def build(text: str, name: str, target: Target, options: Options, kernel: Lowere
     )
     made = contract(str(module), target)
     limits.check(name, made, target, kernel.local_arrays)
-    made, hidden = with_address_spaces(made, name)
+    made, hidden = with_address_spaces(with_known_widths(expanded(made), name), name)
     if lanes:
         made = _with_lanes(made, name, lanes)
+    limits.check_operations(name, made)
     module = llvm.parse(made)
     constant_bytes = llvm.constant_bytes(module, target)
     return Built(linked, made, llvm.object_code(module, target), constant_bytes, hidden, lanes)

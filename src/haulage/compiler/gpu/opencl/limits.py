@@ -13,6 +13,13 @@ _SHARED = re.compile(
 _LOCAL = re.compile(r"(?m)^ +%\S+ = alloca \[(\d+) x i8\]")
 _DEFINED = re.compile(r"(?m)^define [^@\n]*@(?:\"([^\"]*)\"|([-\w.$]+))\(")
 _OUTSIDE = re.compile(r"(?m)^declare [^@\n]*@\"?([\w.]+)\"?\(")
+# LLVM's operations that its code generator makes SPIR-V of: with any other it ends the process.
+_OPERATIONS = re.compile(
+    r"@(llvm\.(?!(?:abs|bswap|ceil|copysign|ctlz|ctpop|cttz|fabs|floor|fma|fmuladd|fshl|fshr"
+    r"|fptosi\.sat|fptoui\.sat|is\.fpclass|maximum|maxnum|memcpy|memmove|memset|minimum|minnum"
+    r"|nearbyint|rint|round|roundeven|sadd\.sat|scmp|smax|smin|sqrt|ssub\.sat|trunc|uadd\.sat"
+    r"|ucmp|umax|umin|usub\.sat)\.)[\w.]+)\("
+)
 _MANGLED = re.compile(r"_Z\d+\w+")
 
 
@@ -52,3 +59,14 @@ def check(name: str, text: str, target: Target, arrays: tuple[LocalArray, ...] =
     if unknown:
         raise CompileError(f"kernel {name}: no code for OpenCL is known of {', '.join(unknown)}")
     check_local(f"kernel {name}", local_bytes(text), arrays, target)
+
+
+def check_operations(name: str, text: str) -> None:
+    """See that LLVM's code generator has something for each of LLVM's operations in a text.
+
+    Raises:
+        CompileError: it has not.
+    """
+    unknown = sorted(set(_OPERATIONS.findall(text)))
+    if unknown:
+        raise CompileError(f"kernel {name}: LLVM has no SPIR-V for {', '.join(unknown)}")

@@ -213,7 +213,7 @@ class _Kernel:
         while seen.text in self._aliases:
             seen = self._aliases[seen.text]
         if seen.is_local:
-            kind = self._types.get(seen.text, seen.type)
+            kind = self._types.get(seen.text) or _kind(seen.type)
             return Operand(kind, seen.text, operand.attributes)
         made = _constant(seen)
         return Operand(made.type, made.text, operand.attributes)
@@ -233,13 +233,21 @@ class _Kernel:
         cast = Instruction("addrspacecast", kind, name, (plain,))
         return [cast], Operand(kind, name, operand.attributes)
 
+    def _number(self, pointer: Operand) -> tuple[list[Instruction], Operand]:
+        """A pointer's generic address as an int, and what makes it that."""
+        made, generic = self._as(pointer, f"ptr addrspace({_GENERIC})")
+        name = f'%"haulage.number.{self._casts}"'
+        self._casts += 1
+        source = (Operand(generic.type, generic.text),)
+        return [*made, Instruction("ptrtoint", "i64", name, source)], Operand("i64", name)
+
     def _changed(self, item: Instruction) -> list[Instruction]:
         """An instruction with what it needs in front of it."""
         operands = [self._operand(each) for each in item.operands]
         if item.opcode == "call":
             return self._changed_call(item, operands)
         before: list[Instruction] = []
-        kind = _generic(item.type)
+        kind = _kind(item.type)
         if item.type == "ptr" and item.result is not None:
             kind = self._types[item.result]
         if item.opcode in ("select", "icmp") and operands[-1].type.startswith("ptr"):
@@ -250,13 +258,19 @@ class _Kernel:
                 before += more
                 pair.append(made)
             operands[-2:] = pair
-        elif item.opcode in ("store", "insertvalue") and item.operands[
-            0 if item.opcode == "store" else 1
-        ].type.startswith("ptr"):
-            place = 0 if item.opcode == "store" else 1
-            more, operands[place] = self._as(operands[place], f"ptr addrspace({_GENERIC})")
+        elif item.opcode == "store" and operands[0].type.startswith("ptr"):
+            more, operands[0] = self._as(operands[0], f"ptr addrspace({_GENERIC})")
             before += more
-        source_type = _generic(item.source_type) if item.source_type else ""
+        elif item.opcode == "insertvalue" and operands[1].type.startswith("ptr"):
+            more, operands[1] = self._number(operands[1])
+            before += more
+        elif item.opcode == "extractvalue" and item.type == "ptr":
+            name = f'%"haulage.number.{self._casts}"'
+            self._casts += 1
+            number = item.changed(operands=tuple(operands), type="i64", result=name)
+            source = (Operand("i64", name),)
+            return [number, Instruction("inttoptr", kind, item.result, source)]
+        source_type = _kind(item.source_type) if item.source_type else ""
         changed = item.changed(operands=tuple(operands), type=kind, source_type=source_type)
         if item.opcode == "alloca":
             changed = item.changed(source_type=source_type)
@@ -278,10 +292,10 @@ class _Kernel:
             if item.operands[place].type == "ptr":
                 more, operands[place] = self._as(operand, f"ptr addrspace({_GENERIC})")
                 before += more
-        kind = _generic(item.source_type)
+        kind = _kind(item.source_type)
         return [
             *before,
-            item.changed(operands=tuple(operands), type=_generic(item.type), source_type=kind),
+            item.changed(operands=tuple(operands), type=_kind(item.type), source_type=kind),
         ]
 
     def _change_phis(self) -> None:
@@ -290,7 +304,7 @@ class _Kernel:
             made = []
             for phi in block.phis:
                 operands = [self._operand(each) for each in phi.operands]
-                kind = _generic(phi.type)
+                kind = _kind(phi.type)
                 if phi.type == "ptr":
                     kind = self._types[str(phi.result)]
                     for place, source in enumerate(phi.sources):
@@ -316,12 +330,17 @@ def _common(operands: list[Operand]) -> str:
     return kinds.pop() if len(kinds) == 1 else f"ptr addrspace({_GENERIC})"
 
 
-def _generic(kind: str) -> str:
-    return _PLAIN.sub(f"ptr addrspace({_GENERIC})", kind)
+def _kind(kind: str) -> str:
+    """A type as it is from now on: pointers are generic, but ints in structures, of which a pointer
+    in SPIR-V would have to say what it points to."""
+    return _PLAIN.sub("i64" if kind[0] in "{[<" else f"ptr addrspace({_GENERIC})", kind)
 
 
 def _constant(operand: Operand) -> Operand:
     """A constant whose variables and numbers have their address spaces."""
+    if operand.type[0] in "{[<":
+        text = operand.text.replace("ptr null", "i64 0")
+        return Operand(_kind(operand.type), _kind(text), operand.attributes)
     if operand.is_local or "ptr" not in operand.type + operand.text:
         return operand
     text = f"{operand.type} {operand.text}"

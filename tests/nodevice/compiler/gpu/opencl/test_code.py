@@ -5,12 +5,14 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from numba import float32, int32
 
 import haulage
 from doubles.spirv import needs_validator, validate
 from haulage import cuda, roc
+from haulage.errors import CompileError
 
 FLOATS = "void(float32[::1])"
 TWO = "void(float32[::1], float32[::1])"
@@ -135,6 +137,68 @@ def test_dynamic_shared_memory_is_the_last_parameter() -> None:
     assert code.metadata["uses_dynamic_shared"]
     names = re.findall(r'OpName %\d+ "(haulage_\w+)"', code.asm)
     assert names[-1] == "haulage_dynamic_shared"
+
+
+def test_a_sum_that_llvm_works_out_in_65_bits_has_ints_of_64() -> None:
+    @cuda.jit
+    def triangle(out, n):
+        total = 0
+        for i in range(n):
+            total += i
+        out[0] = total
+
+    code = compiled(triangle, "void(int64[::1], int64)")
+    assert "i65" not in code.llvm
+    assert count(code.asm, r"OpExtInst %\d+ %\d+ u_mul_hi") == 1
+    # No loop is left.
+    assert count(code.asm, "OpPhi") <= 1
+
+
+@pytest.mark.parametrize("kind", ["u4", "i8"])
+def test_bits_are_reversed_without_an_instruction_for_that(kind: str) -> None:
+    @cuda.jit
+    def turned(x):
+        x[0] = cuda.brev(x[0])
+
+    code = compiled(turned, f"void({np.dtype(kind).name}[::1])")
+    bits = 8 * np.dtype(kind).itemsize
+    assert count(code.asm, "OpBitwiseOr") >= bits.bit_length() - 1
+    assert "OpBitReverse" not in code.asm
+
+
+def test_what_was_compared_and_swapped_in_a_loop_is_a_phi_of_ints() -> None:
+    @cuda.jit
+    def multiply(x, factor):
+        old = x[0]
+        while True:
+            found = cuda.atomic.cas(x, 0, old, old * factor)
+            if found == old:
+                break
+            old = found
+
+    code = compiled(multiply, "void(int64[::1], int64)")
+    assert count(code.asm, "OpAtomicCompareExchange") >= 1
+
+
+def test_pointers_in_structures_are_numbers() -> None:
+    @cuda.jit(debug=True)
+    def inverse(x):
+        x[0] = 1 // x[0]
+
+    assert compiled(inverse, INTS).metadata["hidden"] == ("channel", "module")
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    @cuda.jit(device=True)
+    def factorial(n):
+        return 1 if n < 2 else n * factorial(n - 1)
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = factorial(x[0])
+
+    with pytest.raises(CompileError, match="calls itself, which SPIR-V kernels cannot"):
+        haulage.compile(kernel, INTS, "spirv64")
 
 
 def test_another_architecture_of_spirv_is_refused() -> None:
