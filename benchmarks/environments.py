@@ -14,7 +14,11 @@ HOME = ROOT / ".peers"
 
 # OpenCL's loader is part of pyopencl; what it is to load stands in a file that names a library.
 PACKAGES: dict[str, list[str]] = {
-    "intel": ["pyopencl", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy>=2.1"],
+    # Numba and rich are for Haulage itself on Intel's OpenCL.
+    "intel": [
+        *("pyopencl", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy>=2.1"),
+        *("numba>=0.66,<0.69", "rich>=13"),
+    ],
     "pocl": ["pyopencl", "numpy>=2.1"],
     "taichi": ["taichi", "numpy>=2.1"],
     "warp": ["warp-lang", "numpy>=2.1"],
@@ -54,7 +58,10 @@ def make(name: str) -> str | None:
         if reason is not None:
             return _failed(home, reason)
     if name == "intel":
-        (home / "intel.icd").write_text(f"{home / 'lib' / 'libintelocl.so'}\n", encoding="utf-8")
+        # A folder: some loaders take no name of a file.
+        (home / "vendors").mkdir()
+        driver = home / "lib" / "libintelocl.so"
+        (home / "vendors" / "intel.icd").write_text(f"{driver}\n", encoding="utf-8")
     (home / "ready").touch()
     return None
 
@@ -72,7 +79,7 @@ def variables(peer: Peer) -> dict[str, str]:
     if peer.environment == "intel":
         home = HOME / "intel"
         ours["LD_LIBRARY_PATH"] = str(home / "lib")
-        ours["OCL_ICD_VENDORS"] = str(home / "intel.icd")
+        ours["OCL_ICD_VENDORS"] = str(home / "vendors")
     if peer.environment == "pocl":
         ours.update(debian.variables(HOME / "pocl" / "root"))
     return ours

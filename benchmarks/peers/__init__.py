@@ -84,6 +84,14 @@ PEERS: dict[str, Peer] = {
             limits=dict.fromkeys(_LIBRARY, "a library's call, or several over whole arrays"),
         ),
         Peer("intel", "Intel OpenCL", "benchmarks.peers.opencl", "intel"),
+        Peer(
+            "opencl",
+            "Haulage on Intel's OpenCL",
+            "haulage.cli.bench.kernels",
+            "intel",
+            {"HAULAGE_DEVICE": "opencl"},
+            limits={"*": "Haulage itself, on another device of the same processor"},
+        ),
         Peer("pocl", "PoCL", "benchmarks.peers.opencl", "pocl"),
         Peer("taichi", "Taichi", "benchmarks.peers.with_taichi", "taichi", limits=_NO_SHARED),
         Peer(
