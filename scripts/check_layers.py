@@ -66,7 +66,7 @@ ORDER: list[set[str]] = [
     {"tracebacks"},
     {"config"},
     {"_core"},
-    {"checks", "errors", "extras", "forks", "interruption", "spelling"},
+    {"channel", "checks", "errors", "extras", "forks", "interruption", "spelling"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

@@ -2,12 +2,14 @@
 
 import functools
 
-_HEAD = """.version 6.3
+from haulage.channel import CHANNEL, FAULTS_AT, MODULE
+
+_HEAD = f""".version 6.3
 .target sm_75
 .address_size 64
 
-.visible .global .align 8 .u64 haulage_channel;
-.visible .global .align 4 .u32 haulage_module;
+.visible .global .align 8 .u64 {CHANNEL};
+.visible .global .align 4 .u32 {MODULE};
 """
 
 # The place of a thread: %r1 to %r12 are blockIdx, threadIdx, gridDim and blockDim; %r13 is g, %r14
@@ -113,7 +115,7 @@ STEP:
 DONE:
 """
 
-_STOP = """  ld.param.u64 %rd2, [stop_1];
+_STOP = f"""  ld.param.u64 %rd2, [stop_1];
   cvt.u64.u32 %rd3, %r13;
   shl.b64 %rd4, %rd3, 3;
   add.s64 %rd5, %rd1, %rd4;
@@ -123,12 +125,12 @@ _STOP = """  ld.param.u64 %rd2, [stop_1];
   @%p1 bra DONE;
   setp.ne.u32 %p2, %r15, 0;
   @%p2 bra DONE;
-  ld.global.u64 %rd7, [haulage_channel];
-  ld.global.u32 %r17, [haulage_module];
+  ld.global.u64 %rd7, [{CHANNEL}];
+  ld.global.u32 %r17, [{MODULE}];
   mul.wide.u32 %rd8, %r17, 4;
   add.s64 %rd9, %rd7, %rd8;
   cvt.u32.u64 %r18, %rd2;
-  atom.max.u32 %r19, [%rd9+64], %r18;
+  atom.max.u32 %r19, [%rd9+{FAULTS_AT}], %r18;
   mov.u32 %r20, 1;
   st.volatile.u32 [%rd7], %r20;
 DONE:

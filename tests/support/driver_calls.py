@@ -8,7 +8,7 @@ import haulage
 
 BACKENDS = Path(haulage.__file__).parent / "backends"
 # What makes a call by its name, and how many arguments it is given before that.
-_MAKES = {"_calls": 0, "calls": 0, "ask": 0, "self": 0, "_take": 1}
+_MAKES = {"_calls": 0, "calls": 0, "ask": 0, "self": 0, "taken": 3}
 
 
 def files_of(maker: str) -> list[Path]:

@@ -33,27 +33,10 @@ class AMDBackend(GPUBackend):
     def __init__(self, own_code: Callable[[str], bytes]) -> None:
         parts = Parts(Calls, Memory, Code, Launches, Graphs, Copies, figures.properties)
         super().__init__(parts, own_code)
-        self._counters = Counters(self._memory, self._write, self._graphs)
+        counters = Counters(self._memory, self._streams.write, self._graphs)
+        self._launches.count_by(self._code, counters)
 
     @classmethod
     def probe(cls) -> Probe:
         """The runtime's library, its version and its devices, or what keeps it from having any."""
         return looking.probe()
-
-    def launch_cooperative(
-        self,
-        function: int,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: int,
-        args: bytes,
-    ) -> None:
-        """hipModuleLaunchCooperativeKernel, since ROCm 5.5."""
-        places = self._code.places(function)
-        if places.counter is not None:
-            counter = self._counters.of(self._contexts.device(), stream)
-            args = args.ljust(places.counter, b"\0") + counter.to_bytes(8, "little")
-        self._launches.start_cooperative(
-            function, grid, block, shared_bytes, stream, args, places.arguments
-        )

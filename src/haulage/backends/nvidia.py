@@ -23,7 +23,6 @@ class NVIDIABackend(GPUBackend):
     name = "nvidia"
 
     _code: Code
-    _launches: Launches
 
     def __init__(self) -> None:
         parts = Parts(Calls, Memory, Code, Launches, Graphs, Copies, figures.properties)
@@ -45,18 +44,6 @@ class NVIDIABackend(GPUBackend):
     def deepen_stacks(self) -> None:
         """A limit of the context, raised once."""
         stacks.deepen(self._calls, self.properties(self._contexts.device()))
-
-    def launch_cooperative(
-        self,
-        function: int,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: int,
-        args: bytes,
-    ) -> None:
-        """cuLaunchKernelEx, with the attribute for it."""
-        self._launches.start_cooperative(function, grid, block, shared_bytes, stream, args)
 
     def ipc_export_of_others(self, device_ptr: int) -> tuple[bytes, int]:
         """The driver's own handle."""

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import NoReturn
 
-from haulage.backends.base import Backend, Probe
+from haulage.backends.base import ADVICE, Backend, Probe
 from haulage.backends.gpu_driver.backend import GPUBackend, started
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.gpu_driver.ending import Ending
@@ -31,6 +31,7 @@ class OpenCLBackend(GPUBackend):
     name = "opencl"
 
     _calls: Calls
+    _code: Code
     _memory: Memory
     _streams: Streams
     _launches: Launches
@@ -81,6 +82,9 @@ class OpenCLBackend(GPUBackend):
         """clMemFreeINTEL."""
         self._give(self._memory.free, device_ptr, host_ptr, kind)
 
+    def unregister(self, host_ptr: int) -> None:
+        """Nothing: `register` changes nothing."""
+
     # ---- may ----------------------------------------------------------------------------------
 
     # What is not asked in compiled code, nor prepared.
@@ -92,17 +96,9 @@ class OpenCLBackend(GPUBackend):
         """Call `callback()` on a thread of Haulage's, in which the device cannot be used."""
         self._streams.callback(stream, callback)
 
-    def launch_cooperative(
-        self,
-        function: int,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: int,
-        args: bytes,
-    ) -> None:
-        """As `launch`: that its blocks are there at one time has been asked for with the kernel."""
-        self.launch(function, grid, block, shared_bytes, stream, args)
+    def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
+        """One block: OpenCL does not tell what a compute unit runs at one time."""
+        return self._code.occupancy(function, threads, shared_bytes)
 
     def max_cooperative_blocks(
         self, function: int, threads: int, shared_bytes: int, block_bytes: int
@@ -141,16 +137,16 @@ class OpenCLBackend(GPUBackend):
         """clEnqueueMigrateMemINTEL."""
         self._copies.prefetch(device_ptr, nbytes, device, stream)
 
+    def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
+        """Nothing: OpenCL has no words for advice, each driver its own numbers."""
+        assert advice in ADVICE
+
     # There are no addresses without memory.
     granularity = Backend.granularity
     reserve = Backend.reserve
     release = Backend.release
     map = Backend.map
     unmap = Backend.unmap
-
-    def check_address(self, address: int, nbytes: int) -> None:
-        """See that the driver knows memory there, if the device reaches no other."""
-        self._memory.check(address, nbytes, lambda device, other: device == other)
 
     # ---- the end of the process -----------------------------------------------------------------
 

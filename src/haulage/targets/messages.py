@@ -5,10 +5,8 @@ It is one of the CPU's driver or, on GPUs, of the kernel's own module: `compiler
 
 from typing import Any
 
+from haulage.channel import MESSAGE
 from haulage.targets.base import Target
-
-# The function, void (i32 number, ptr cells, i32 count). It writes to no memory of a kernel.
-MESSAGE = "haulage_message"
 
 
 def tell(target: Target, builder: Any, number: Any, cells: list[Any]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from doubles import libcuda
-from haulage import platforms
+from haulage import channel, platforms
 
 _FOLDER = Path(__file__).parent
 SOURCES = [
@@ -45,6 +45,8 @@ HELD = (
 def build(major: int) -> Path:
     """The library as that of a ROCm: 5 (5.2), or 6 and later (7.1)."""
     flags = ["-DEXPORT=", f"-DHIP_MAJOR={major}", f"-I{libcuda.FOLDER}"]
+    flags += [f'-DCHANNEL_NAME="{channel.CHANNEL}"', f'-DMODULE_NAME="{channel.MODULE}"']
+    flags.append(f"-DFAULTS_AT={channel.FAULTS_AT}")
     return libcuda.built(f"libamdhip64.so.{major}", SOURCES, flags)
 
 

@@ -97,8 +97,8 @@ static CUresult symbol(uint64_t module, const char *name, uint64_t *address, uin
         *bytes = found->st_size;
         return SUCCESS;
     }
-    int channel = !strcmp(name, "haulage_channel");
-    if (!channel && strcmp(name, "haulage_module")) return NOT_FOUND;
+    int channel = !strcmp(name, CHANNEL_NAME);
+    if (!channel && strcmp(name, MODULE_NAME)) return NOT_FOUND;
     *address = channel ? (uint64_t)&of->channel : (uint64_t)&of->number;
     *bytes = channel ? 8 : 4;
     return SUCCESS;
@@ -161,7 +161,7 @@ static void stop(const struct module *module, const char *arguments, uint64_t bl
     uint32_t fault = *(uint64_t *)(arguments + 8);
     for (uint64_t g = 0; g < blocks; g++) x[g] = 1;
     if (blocks < 2 || !module->channel) return;
-    uint32_t *slot = (uint32_t *)(module->channel + 64 + 4 * (uint64_t)module->number);
+    uint32_t *slot = (uint32_t *)(module->channel + FAULTS_AT + 4 * (uint64_t)module->number);
     if (*slot < fault) *slot = fault;
     __atomic_store_n((uint32_t *)module->channel, 1, __ATOMIC_SEQ_CST);
 }

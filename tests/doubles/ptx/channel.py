@@ -1,7 +1,4 @@
-"""The host's end of what threads tell: the channel of a device, and its modules' numbers.
-
-The layout is that of `haulage/compiler/gpu/channel.py`, read here from its description.
-"""
+"""The host's end of what threads tell: the channel of a device, and its modules' numbers."""
 
 import ctypes
 import itertools
@@ -9,18 +6,26 @@ import struct
 import threading
 from typing import Any
 
-_FAULTS_AT, _MODULES = 64, 4096
-_RING_AT = _FAULTS_AT + 4 * _MODULES
-CAPACITY = 1 << 17
-CHANNEL, MODULE = "haulage_channel", "haulage_module"
+from haulage.channel import (
+    CAPACITY,
+    CAPACITY_AT,
+    CHANNEL,
+    FAULTS_AT,
+    MISSING_AT,
+    MODULE,
+    MODULES,
+    NBYTES,
+    RING_AT,
+    TAIL_AT,
+)
 
 
 class Channel:
     """Memory that kernels write to and the host reads."""
 
     def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(_RING_AT + 8 * CAPACITY)
-        struct.pack_into("<I", self._memory, 4, CAPACITY)
+        self._memory = ctypes.create_string_buffer(NBYTES)
+        struct.pack_into("<I", self._memory, CAPACITY_AT, CAPACITY)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._told: dict[int, list[tuple[int, bytes]]] = {1: [], -1: []}
@@ -32,7 +37,7 @@ class Channel:
         if CHANNEL not in variables:
             return 0
         number = next(self._numbers)
-        if number >= _MODULES:
+        if number >= MODULES:
             raise AssertionError("more modules than the channel has slots for")
         for name, value, layout in (
             (CHANNEL, ctypes.addressof(self._memory), ctypes.c_uint64),
@@ -46,7 +51,7 @@ class Channel:
 
     def fault(self, number: int) -> int:
         """Take the fault of a module; 0 if there is none."""
-        at = _FAULTS_AT + 4 * number
+        at = FAULTS_AT + 4 * number
         (any_fault,) = struct.unpack_from("<I", self._memory, 0)
         (fault,) = struct.unpack_from("<I", self._memory, at)
         if number and fault:
@@ -63,12 +68,12 @@ class Channel:
             found, self._told[sign] = self._told[sign], []
             if sign < 0:
                 return found, 0
-            (missing,) = struct.unpack_from("<Q", self._memory, 24)
+            (missing,) = struct.unpack_from("<Q", self._memory, MISSING_AT)
             fewer, self._missing_before = missing - self._missing_before, missing
             return found, fewer
 
     def _read(self) -> None:
-        (tail,) = struct.unpack_from("<Q", self._memory, 16)
+        (tail,) = struct.unpack_from("<Q", self._memory, TAIL_AT)
         while True:
             (header,) = struct.unpack_from("<Q", self._memory, self._cell(tail))
             if not header:
@@ -82,8 +87,8 @@ class Channel:
             tail += len(cells)
             (number,) = struct.unpack("<i", struct.pack("<I", header >> 32))
             self._told[1 if number > 0 else -1].append((number, b"".join(cells[1:])))
-            struct.pack_into("<Q", self._memory, 16, tail)
+            struct.pack_into("<Q", self._memory, TAIL_AT, tail)
 
     @staticmethod
     def _cell(number: int) -> int:
-        return _RING_AT + 8 * (number % CAPACITY)
+        return RING_AT + 8 * (number % CAPACITY)

@@ -6,7 +6,7 @@ from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.base import COHERENT, MAPPED, NON_COHERENT
 from haulage.backends.gpu_driver import memory
 from haulage.backends.gpu_driver.contexts import Contexts
-from haulage.backends.gpu_driver.memory import UNKNOWN, Known, Reaches
+from haulage.backends.gpu_driver.memory import UNKNOWN, Known
 from haulage.errors import Unsupported
 
 # Of hipHostMalloc.
@@ -61,10 +61,6 @@ class Memory(memory.Memory):
                 "or copies"
             )
 
-    def on_device(self, start: int, stop: int, reaches: Reaches) -> int:
-        """As of all memory, but what others have let cannot be asked for: all of it is taken."""
-        return super().on_device(start, stop, lambda device, peer: True)
-
     def known(self, address: int) -> Known:
         """By the runtime's attributes of pointers."""
         told = _Attributes()
@@ -78,6 +74,3 @@ class Memory(memory.Memory):
             return UNKNOWN
         is_of_a_device = told.type == (2 if is_renumbered else 1)
         return Known(is_of_a_device, told.on_device, told.device)
-
-    def _others_let(self, address: int, known: Known) -> bool:
-        return False  # it cannot be asked for

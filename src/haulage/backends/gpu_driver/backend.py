@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from haulage._core.driver import IdleQuery
-from haulage.backends.base import Backend, Properties
+from haulage.backends.base import ADVICE, Backend, Properties
 from haulage.backends.gpu_driver.calls import Calls
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.gpu_driver.code import Code
@@ -16,12 +16,13 @@ from haulage.backends.gpu_driver.copies import Copies
 from haulage.backends.gpu_driver.ending import Ending
 from haulage.backends.gpu_driver.giving import Giving
 from haulage.backends.gpu_driver.graphs import Graphs
-from haulage.backends.gpu_driver.launches import Launches
+from haulage.backends.gpu_driver.kernels import Kernels
+from haulage.backends.gpu_driver.launches import Launch, Launches
 from haulage.backends.gpu_driver.memory import Memory
 from haulage.backends.gpu_driver.ranges import Ranges
+from haulage.backends.gpu_driver.regions import region
 from haulage.backends.gpu_driver.sharing import Sharing
 from haulage.backends.gpu_driver.streams import Streams
-from haulage.backends.gpu_driver.writing import Writing
 
 _ALREADY_ENABLED = 704
 
@@ -61,16 +62,20 @@ class GPUBackend(Backend):
         self._give = Giving(calls, self._contexts)
         self._memory = parts.memory(calls, self._contexts)
         self._streams = Streams(calls, self._functions)
-        self._write = Writing(calls, self._streams)
-        self._channels = Channels(calls, self._memory.coherent, self._write)
-        self._code = parts.code(calls, self._channels, self._write)
+        self._channels = Channels(calls, self._memory.coherent, self._streams.write)
+        self._code = parts.code(calls, self._channels, self._streams.write)
         self._launches = parts.launches(calls, self._contexts)
         self._graphs = parts.graphs(calls)
         self._ranges = Ranges(calls, self._contexts, self.count())
+        kernels = Kernels(
+            self._contexts,
+            self._launches,
+            lambda device: self.load(own_code(self.properties(device).architecture)),
+            self._code.function,
+            lambda device: self.properties(device).multiprocessors,
+        )
         self._copies = parts.copies(
-            *(calls, self._streams, self._contexts, self._memory, self._code),
-            *(self._launches, self._graphs, self._ranges.reaches),
-            own_code=lambda device: own_code(self._properties(device).architecture),
+            calls, self._streams, self._contexts, self._memory, self._graphs, kernels
         )
         self._sharing = Sharing(calls, self._contexts, self._ranges)
         self._ending = Ending(calls, self._contexts, self._streams)
@@ -80,8 +85,7 @@ class GPUBackend(Backend):
 
     def count(self) -> int:
         """Those that the driver shows: variables of the environment hide others."""
-        count: int = self._calls("DeviceGetCount")
-        return count
+        return int(self._calls("DeviceGetCount"))
 
     def properties(self, device: int) -> Properties:
         """The driver's attributes."""
@@ -119,7 +123,7 @@ class GPUBackend(Backend):
 
     def unregister(self, host_ptr: int) -> None:
         """Undo `register`."""
-        self._give(self._memory.unregister, host_ptr)
+        self._give(self._calls, "MemHostUnregister", host_ptr)
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
         """Copy; one of pageable memory is done, or has been read, when it returns."""
@@ -136,7 +140,9 @@ class GPUBackend(Backend):
         stream: int,
     ) -> None:
         """Copy rows by the driver, other regions by a kernel or by way of a pinned buffer."""
-        self._copies.copy_nd(dst, dst_strides, src, src_strides, shape, itemsize, stream)
+        what = region(dst, dst_strides, src, src_strides, shape, itemsize)
+        if what is not None:
+            self._copies.copy_region(what, stream)
 
     def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
         """Fill by the driver, or by a kernel."""
@@ -232,8 +238,8 @@ class GPUBackend(Backend):
         args: bytes,
     ) -> None:
         """By the driver, with the arguments as one buffer."""
-        device = self._contexts.device()
-        self._launches.start(device, function, grid, block, shared_bytes, stream, args)
+        launch = Launch(function, grid, block, shared_bytes, args)
+        self._launches.start(self._contexts.device(), launch, stream)
 
     # ---- may ----------------------------------------------------------------------------------
 
@@ -259,7 +265,7 @@ class GPUBackend(Backend):
 
     def check_address(self, address: int, nbytes: int) -> None:
         """See that the driver knows memory there, of this device or of one that it reaches."""
-        self._memory.check(address, nbytes, self._ranges.reaches)
+        self._memory.check(address, nbytes)
 
     def symbol(self, module: int, name: str) -> tuple[int, int]:
         """(device pointer, bytes) of a module's variable."""
@@ -271,14 +277,30 @@ class GPUBackend(Backend):
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """Blocks of that size which fit one multiprocessor, as the driver tells."""
-        return self._code.occupancy(function, threads, shared_bytes)
+        blocks: int = self._calls(
+            "OccupancyMaxActiveBlocksPerMultiprocessor", function, threads, shared_bytes
+        )
+        return blocks
+
+    def launch_cooperative(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        args: bytes,
+    ) -> None:
+        """By the driver's function for it."""
+        launch = Launch(function, grid, block, shared_bytes, args)
+        self._launches.start_cooperative(launch, stream)
 
     def max_cooperative_blocks(
         self, function: int, threads: int, shared_bytes: int, block_bytes: int
     ) -> int:
         """What fits one multiprocessor, on all of them."""
         units = self.properties(self._contexts.device()).multiprocessors
-        return units * self._code.occupancy(function, threads, shared_bytes)
+        return units * self.occupancy(function, threads, shared_bytes)
 
     def ipc_export(self, device_ptr: int, nbytes: int, unit: int, unit_nbytes: int) -> bytes:
         """The driver's own handle of a whole allocation; else one of 64 bytes (Linux)."""
@@ -315,11 +337,11 @@ class GPUBackend(Backend):
 
     def prefetch(self, device_ptr: int, nbytes: int, device: int, stream: int) -> None:
         """By the driver."""
-        self._memory.prefetch(device_ptr, nbytes, device, stream)
+        self._calls("MemPrefetchAsync", device_ptr, nbytes, device, stream)
 
     def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
         """By the driver."""
-        self._memory.advise(device_ptr, nbytes, advice, device)
+        self._calls("MemAdvise", device_ptr, nbytes, 1 + ADVICE.index(advice), device)
 
     def granularity(self) -> int:
         """2 MiB, or up to 16 MiB on devices with more memory; 0 where the driver cannot."""

@@ -1,24 +1,5 @@
-"""What running kernels tell the host: faults and messages, in host memory that devices write to.
-
-A module may have these variables, which are filled when it is loaded:
-
-    haulage_channel (u64)   the address of its device's channel
-    haulage_module (u32)    the module's number, 1 to 4095; 0 where there are more modules
-
-The channel, little endian:
-
-    @0 u32 any_fault        1 once a thread has left a fault
-    @4 u32 capacity         cells of the ring, a power of two
-    @8 u64 head             cells that were taken since ever; devices advance it
-    @16 u64 tail            cells that the host has read since ever; the host advances it
-    @24 u64 missing         messages that found no room since ever; devices advance it
-    @64 u32 faults[4096]    by module number, the greatest fault of its threads
-    @16448 u64 ring[capacity]
-
-A message of n cells takes n + 1 cells of the ring. The first one has its number and n + 1, in the
-upper and lower half, and is written last; a cell that is 0 there has not been written yet. The host
-makes all cells that it has read 0 before it advances `tail`.
-"""
+"""The host's end of the channels by which running kernels tell it faults and messages: see
+`haulage.channel`."""
 
 import ctypes
 import threading
@@ -30,14 +11,18 @@ import numpy as np
 
 from haulage.backends.base import KernelStopped
 from haulage.backends.gpu_driver.calls import Calls
-
-ADDRESS, NUMBER = "haulage_channel", "haulage_module"
-
-SLOTS = 4096
-# A MiB, as the CPU device has.
-CAPACITY = 1 << 17
-_FAULTS, _RING = 64, 64 + 4 * SLOTS
-_BYTES = _RING + 8 * CAPACITY
+from haulage.channel import (
+    CAPACITY,
+    CAPACITY_AT,
+    CHANNEL,
+    FAULTS_AT,
+    MISSING_AT,
+    MODULE,
+    MODULES,
+    NBYTES,
+    RING_AT,
+    TAIL_AT,
+)
 
 _uint64 = Struct("<Q")
 _uint32 = Struct("<I")
@@ -48,15 +33,15 @@ class Channel:
     """The channel of one device, seen from the host."""
 
     def __init__(self, alloc: Callable[[int], tuple[int, int]]) -> None:
-        self.address, host = alloc(_BYTES)
-        ctypes.memset(host, 0, _BYTES)
+        self.address, host = alloc(NBYTES)
+        ctypes.memset(host, 0, NBYTES)
         self.any_fault = ctypes.c_uint32.from_address(host)
-        ctypes.c_uint32.from_address(host + 4).value = CAPACITY
-        self._tail = ctypes.c_uint64.from_address(host + 16)
-        self._missing = ctypes.c_uint64.from_address(host + 24)
+        ctypes.c_uint32.from_address(host + CAPACITY_AT).value = CAPACITY
+        self._tail = ctypes.c_uint64.from_address(host + TAIL_AT)
+        self._missing = ctypes.c_uint64.from_address(host + MISSING_AT)
         self._told_missing = 0
-        self._faults = _array(host + _FAULTS, np.uint32, SLOTS)
-        self._ring = _array(host + _RING, np.uint64, CAPACITY)
+        self._faults = _array(host + FAULTS_AT, np.uint32, MODULES)
+        self._ring = _array(host + RING_AT, np.uint64, CAPACITY)
         self._lock = threading.Lock()
 
     def faults(self) -> list[tuple[int, int]]:
@@ -131,14 +116,14 @@ class Channels:
     ) -> None:
         """Tell a module, if it asks, where the channel of its device is, and its number."""
         self._functions[module] = []
-        address, number = variable(module, ADDRESS), variable(module, NUMBER)
+        address, number = variable(module, CHANNEL), variable(module, MODULE)
         if address is None and number is None:
             return
         with self._lock:
             channel = self.by_device.get(device)
             if channel is None:
                 channel = self.by_device[device] = Channel(self._alloc)
-            slots = (slot for slot in range(1, SLOTS) if (device, slot) not in self._modules)
+            slots = (slot for slot in range(1, MODULES) if (device, slot) not in self._modules)
             own = next(slots, 0) if number else 0
             if own:
                 self._modules[device, own] = module
@@ -173,14 +158,23 @@ class Channels:
 
     def raise_fault(self) -> None:
         """Raise KernelStopped for a fault that is there; others are kept for later calls."""
+        self._collect()
+        if self._stopped:
+            raise self._stopped.pop(0)
+
+    def take_faults(self) -> list[BaseException]:
+        """All faults that no wait has raised."""
+        self._collect()
+        taken, self._stopped = self._stopped, []
+        return [*taken]
+
+    def _collect(self) -> None:
         for device, channel in self.by_device.items():
             if channel.any_fault.value:
                 with self._lock:
                     for number, code in channel.faults():
                         module = self._modules.get((device, number), 0)
                         self._stopped.append(KernelStopped(self._function(module), code))
-        if self._stopped:
-            raise self._stopped.pop(0)
 
     def _function(self, module: int) -> int:
         """Which function of a module it was: of several the one that a stream launched last."""
@@ -189,17 +183,6 @@ class Channels:
             if launched in functions:
                 return launched
         return functions[0] if functions else 0
-
-    def take_faults(self) -> list[BaseException]:
-        """All faults that no wait has raised."""
-        found: list[BaseException] = []
-        while True:
-            try:
-                self.raise_fault()
-            except KernelStopped as stopped:
-                found.append(stopped)
-            else:
-                return found
 
     def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
         """The messages with numbers of that sign, and with 1 how many are missing of both."""

@@ -108,12 +108,5 @@ class Code(ABC):
         """Registers, bytes of memory and versions of a function."""
         return {name: self._attribute(function, number) for name, number in self.figures.items()}
 
-    def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
-        """Blocks that fit one multiprocessor."""
-        asked = function, threads, shared_bytes
-        blocks: int = self._calls("OccupancyMaxActiveBlocksPerMultiprocessor", *asked)
-        return blocks
-
     def _attribute(self, function: int, number: int) -> int:
-        value: int = self._calls("FuncGetAttribute", number, function)
-        return value
+        return int(self._calls("FuncGetAttribute", number, function))

@@ -29,6 +29,8 @@ class Contexts(Current):
         self._devices: dict[int, int] = {}
         self._lock = threading.Lock()
         self.forked = False
+        # By a device: those that Haulage let use its memory.
+        self.peers: dict[int, list[int]] = {}
         self._wanted = _Wanted()
         _live.add(self)
 
@@ -65,6 +67,10 @@ class Contexts(Current):
     def are_several(self) -> bool:
         """Whether more than one device has been used."""
         return len(self.handles) > 1
+
+    def reaches(self, device: int, peer: int) -> bool:
+        """Whether Haulage let one use the memory of the other."""
+        return device in self.peers.get(peer, ())
 
     def wanted(self) -> int:
         """The device that was activated last inside of callbacks of streams in this thread."""

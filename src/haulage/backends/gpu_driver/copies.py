@@ -8,20 +8,17 @@ host first waits for the stream, and the copy is done when the call returns.
 import ctypes
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from haulage.backends.base import PINNED
 from haulage.backends.gpu_driver.calls import Calls
-from haulage.backends.gpu_driver.code import Code
 from haulage.backends.gpu_driver.contexts import Contexts
 from haulage.backends.gpu_driver.graphs import Graphs
 from haulage.backends.gpu_driver.kernels import Kernels
-from haulage.backends.gpu_driver.launches import Launches
-from haulage.backends.gpu_driver.memory import Memory, Reaches
-from haulage.backends.gpu_driver.regions import Region, region
+from haulage.backends.gpu_driver.memory import Memory
+from haulage.backends.gpu_driver.regions import Region
 from haulage.backends.gpu_driver.streams import Streams
 from haulage.errors import CaptureError
 
@@ -55,10 +52,7 @@ class Rows(NamedTuple):
 
 
 class Copies(ABC):
-    """Copies on the calling thread's device. Safe to use from any thread.
-
-    `own_code` gives the code of `gpu_driver.kernels` for a device.
-    """
+    """Copies on the calling thread's device. Safe to use from any thread."""
 
     def __init__(
         self,
@@ -66,11 +60,8 @@ class Copies(ABC):
         streams: Streams,
         contexts: Contexts,
         memory: Memory,
-        code: Code,
-        launches: Launches,
         graphs: Graphs,
-        reaches: Reaches,
-        own_code: Callable[[int], bytes],
+        kernels: Kernels,
     ) -> None:
         self._calls = calls
         self._streams = streams
@@ -78,14 +69,7 @@ class Copies(ABC):
         self._contexts = contexts
         self._memory = memory
         self._graphs = graphs
-        self._reaches = reaches
-        self._kernels = Kernels(
-            contexts,
-            launches,
-            lambda device: code.load(own_code(device), device),
-            code.function,
-            lambda device: calls.attribute(device, "MULTIPROCESSOR_COUNT"),
-        )
+        self._kernels = kernels
         self._pitches: dict[int, int] = {}
         self._buffer_lock = threading.Lock()
         self._buffer = (0, 0)
@@ -124,25 +108,13 @@ class Copies(ABC):
         else:
             self._kernels.fill(dst, value, count, stream)
 
-    def copy_nd(
-        self,
-        dst: int,
-        dst_strides: Sequence[int],
-        src: int,
-        src_strides: Sequence[int],
-        shape: Sequence[int],
-        itemsize: int,
-        stream: int,
-    ) -> None:
+    def copy_region(self, what: Region, stream: int) -> None:
         """Copy an n-d region."""
-        what = region(dst, dst_strides, src, src_strides, shape, itemsize)
-        if what is None:
-            return
         if not what.axes:
             self.copy(what.target, what.source, what.run, stream)
             return
-        to = self._memory.on_device(*what.target_extent(), self._reaches)
-        of = self._memory.on_device(*what.source_extent(), self._reaches)
+        to = self._memory.on_device(*what.target_extent())
+        of = self._memory.on_device(*what.source_extent())
         if what.run >= ROW and self._by_rows(what, bool(to), bool(of), stream):
             return
         if to and of:
@@ -151,9 +123,7 @@ class Copies(ABC):
             self._kernels.copy(moved, stream)
         elif what.run > BUFFER:
             for part in what.parts():
-                steps = [axis[1] for axis in part.axes], [axis[2] for axis in part.axes]
-                sizes = [axis[0] for axis in part.axes]
-                self.copy_nd(part.target, steps[0], part.source, steps[1], sizes, part.run, stream)
+                self.copy_region(part, stream)
         else:
             if self._graphs.is_recording(stream):
                 raise CaptureError(

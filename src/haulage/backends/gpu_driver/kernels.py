@@ -18,7 +18,7 @@ from math import gcd, prod
 from struct import Struct
 
 from haulage.backends.gpu_driver.contexts import Contexts
-from haulage.backends.gpu_driver.launches import Launches
+from haulage.backends.gpu_driver.launches import Launch, Launches
 from haulage.backends.gpu_driver.regions import Region
 
 AXES = 8
@@ -96,4 +96,5 @@ class Kernels:
                     module = self._modules[device] = self._load(device)
             function = self._functions[device, name] = self._function(module, name)
         blocks = min((total + THREADS - 1) // THREADS, _ENOUGH * self._units(device))
-        self._launches.start(device, function, (blocks, 1, 1), (THREADS, 1, 1), 0, stream, args)
+        launch = Launch(function, (blocks, 1, 1), (THREADS, 1, 1), 0, args)
+        self._launches.start(device, launch, stream)

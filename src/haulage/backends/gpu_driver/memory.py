@@ -1,11 +1,9 @@
 """Memory of devices and of the host, as a driver gives it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from haulage.backends.base import (
-    ADVICE,
     ATTACH_HOST,
     COHERENT,
     DEVICE,
@@ -27,9 +25,6 @@ _MOST = (1 << 64) - 1
 
 _PEER_ACCESS_NOT_ENABLED = 705
 
-# Whether Haulage let one device reach the memory of another.
-Reaches = Callable[[int, int], bool]
-
 
 class Known(NamedTuple):
     """What a driver knows of an address; `address` is that for kernels of the current device, 0 for
@@ -44,7 +39,12 @@ UNKNOWN = Known(False, 0, 0)
 
 
 class Memory(ABC):
-    """The driver's memory. Safe to use from any thread."""
+    """The driver's memory. Safe to use from any thread.
+
+    `tells_all_peers` says whether what others than Haulage have let devices reach can be asked for.
+    """
+
+    tells_all_peers: ClassVar[bool] = False
 
     def __init__(self, calls: Calls, contexts: Contexts) -> None:
         self._calls = calls
@@ -54,9 +54,9 @@ class Memory(ABC):
     def known(self, address: int) -> Known:
         """What the driver knows of an address."""
 
-    @abstractmethod
     def _others_let(self, address: int, known: Known) -> bool:
         """Whether others than Haulage let the current device reach another device's memory."""
+        return False
 
     def _host_flags(self, kind: str, flags: int) -> int:
         """How memory of the host is asked for. All contexts of the process may use it, and kernels
@@ -70,13 +70,14 @@ class Memory(ABC):
     def alloc(self, nbytes: int, kind: str, flags: int) -> tuple[int, int]:
         """(device pointer, host pointer or 0) of new memory; see `Backend.alloc`."""
         if kind == DEVICE:
-            return self._take(kind, "MemAlloc", nbytes), 0
+            return taken(self._calls, nbytes, kind, "MemAlloc", nbytes), 0
         if kind == MANAGED:
             self._check_managed()
             attached = _HOST if flags & ATTACH_HOST else _GLOBAL
-            address = self._take(kind, "MemAllocManaged", nbytes, attached)
+            address = taken(self._calls, nbytes, kind, "MemAllocManaged", nbytes, attached)
             return address, address
-        host = self._take(kind, "MemHostAlloc", nbytes, self._host_flags(kind, flags))
+        wanted = self._host_flags(kind, flags)
+        host = taken(self._calls, nbytes, kind, "MemHostAlloc", nbytes, wanted)
         try:
             return self._calls("MemHostGetDevicePointer", host, 0), host
         except DeviceError:
@@ -87,15 +88,6 @@ class Memory(ABC):
         """Memory of the host in which it sees at once what kernels write, and they what it does:
         its addresses for devices and for the host."""
         return self.alloc(nbytes, PINNED, COHERENT)
-
-    def _take(self, kind: str, call: str, nbytes: int, *args: Any) -> int:
-        if nbytes > _MOST:
-            raise OutOfMemory(no_room(self._calls, nbytes, kind))
-        status, address = self._calls.ask(call, nbytes, *args)
-        if status == OUT_OF_MEMORY:
-            raise OutOfMemory(no_room(self._calls, nbytes, kind))
-        self._calls.check(status, call, nbytes, *args)
-        return int(address)
 
     def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
         """Give back what `alloc` gave."""
@@ -110,23 +102,11 @@ class Memory(ABC):
         try:
             address: int = self._calls("MemHostGetDevicePointer", host_ptr, 0)
         except DeviceError:
-            self.unregister(host_ptr)
+            self._calls("MemHostUnregister", host_ptr)
             raise
         return address
 
-    def unregister(self, host_ptr: int) -> None:
-        """Undo `register`."""
-        self._calls("MemHostUnregister", host_ptr)
-
-    def prefetch(self, address: int, nbytes: int, device: int, stream: int) -> None:
-        """Move managed memory ahead of its use, to the host with device -1."""
-        self._calls("MemPrefetchAsync", address, nbytes, device, stream)
-
-    def advise(self, address: int, nbytes: int, advice: str, device: int) -> None:
-        """Tell how managed memory will be used."""
-        self._calls("MemAdvise", address, nbytes, 1 + ADVICE.index(advice), device)
-
-    def on_device(self, start: int, stop: int, reaches: Reaches) -> int:
+    def on_device(self, start: int, stop: int) -> int:
         """The address by which kernels of the current device reach the bytes from `start` to
         `stop`; 0: they do not.
 
@@ -137,21 +117,21 @@ class Memory(ABC):
         """
         first = self.known(start)
         here = self._contexts.device()
-        if first.is_of_a_device and first.device != here:
-            self._check_reach(here, start, stop - start, start, first, reaches)
+        if self.tells_all_peers and first.is_of_a_device and first.device != here:
+            self._check_reach(here, start, stop - start, start, first)
         if not first.address:
             return 0
         together = self.known(stop - 1).address - first.address == stop - 1 - start
         return first.address if together else 0
 
-    def check(self, address: int, nbytes: int, reaches: Reaches) -> None:
+    def check(self, address: int, nbytes: int) -> None:
         """Raise DeviceError where the current device reaches no memory at `address`."""
         here = self._contexts.device()
         for at in (address, address + nbytes - 1):
             found = self.known(at) if 0 <= at < 1 << 64 else UNKNOWN
             if found.is_of_a_device:
                 if found.device != here:
-                    self._check_reach(here, address, nbytes, at, found, reaches)
+                    self._check_reach(here, address, nbytes, at, found)
             elif not found.address:
                 raise DeviceError(
                     1,
@@ -159,12 +139,10 @@ class Memory(ABC):
                     f"knows: nothing is allocated at {at:#x}",
                 )
 
-    def _check_reach(
-        self, here: int, address: int, nbytes: int, at: int, known: Known, reaches: Reaches
-    ) -> None:
+    def _check_reach(self, here: int, address: int, nbytes: int, at: int, known: Known) -> None:
         """Raise DeviceError where `known`, of `at`, which is another device's memory than that of
         `here`, the current one, is out of reach."""
-        if not (reaches(here, known.device) or self._others_let(at, known)):
+        if not (self._contexts.reaches(here, known.device) or self._others_let(at, known)):
             raise DeviceError(
                 _PEER_ACCESS_NOT_ENABLED,
                 f"{nbytes} bytes at {address:#x} are memory of {self._calls.kind}:{known.device}, "
@@ -173,9 +151,17 @@ class Memory(ABC):
             )
 
 
-def no_room(calls: Calls, nbytes: int, kind: str) -> str:
-    """What an OutOfMemory says."""
+def taken(calls: Calls, nbytes: int, kind: str, call: str, *args: Any) -> int:
+    """What a call for memory gives, of which a program asked for so many bytes.
+
+    Raises:
+        OutOfMemory: there is no room.
+    """
+    status, given = (OUT_OF_MEMORY, None) if nbytes > _MOST else calls.ask(call, *args)
+    if status != OUT_OF_MEMORY:
+        calls.check(status, call, *args)
+        return int(given or 0)
+    where, free = "the host", ""
     if kind in (DEVICE, MANAGED):
-        device = f"the {calls.device_words.partition(' ')[2]}"
-        return f"{device} has no room for {nbytes:,} bytes of {kind} memory: {calls.room()}"
-    return f"the host has no room for {nbytes:,} bytes of {kind} memory"
+        where, free = f"the {calls.device_words.partition(' ')[2]}", f": {calls.room()}"
+    raise OutOfMemory(f"{where} has no room for {nbytes:,} bytes of {kind} memory{free}")

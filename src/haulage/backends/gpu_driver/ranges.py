@@ -9,7 +9,7 @@ import threading
 from haulage.backends.base import DEVICE
 from haulage.backends.gpu_driver.calls import OUT_OF_MEMORY, Calls
 from haulage.backends.gpu_driver.contexts import Contexts
-from haulage.backends.gpu_driver.memory import no_room
+from haulage.backends.gpu_driver.memory import taken
 from haulage.errors import OutOfMemory
 from haulage.interruption import on_error
 
@@ -21,28 +21,45 @@ _PART = 512
 _INVALID_VALUE = 1
 
 
-class Chunks:
-    """Addresses without memory, and memory without addresses, in chunks that have handles."""
+class Ranges:
+    """Reserved ranges of all devices. Safe to use from any thread."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, contexts: Contexts, devices: int) -> None:
         self._calls = calls
+        self._contexts = contexts
+        self._lock = threading.Lock()
+        self._granule = self._find_granule(devices)
+        self._is_shared = bool(self._granule) and all(
+            map(calls.names_chunks_by_files, range(devices))
+        )
+        # The parts that have memory, with their device.
+        self._mapped: dict[int, tuple[int, int]] = {}
 
-    def least(self, device: int) -> int:
+    def _find_granule(self, devices: int) -> int:
+        least = [self._least(device) for device in range(devices)]
+        if not least or not min(least):
+            return 0
+        found = max(least)
+        smallest = min(self._calls("DeviceTotalMem", device) for device in range(devices))
+        while 2 * found <= min(_LARGE, smallest // _PART):
+            found *= 2
+        return found
+
+    def _least(self, device: int) -> int:
         """Bytes that chunks of a device are multiples of; 0: it has no such memory."""
         has = "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"
         if not (self._calls.has_ranges and self._calls.attribute(device, has)):
             return 0
         is_shared = self._calls.names_chunks_by_files(device)
-        nbytes: int = self._calls("MemGetAllocationGranularity", device, is_shared)
-        return nbytes
+        return int(self._calls("MemGetAllocationGranularity", device, is_shared))
 
-    def reserve(self, nbytes: int, alignment: int) -> int:
-        """Addresses.
+    def granularity(self) -> int:
+        """Bytes of a granule; 0 where devices have no such memory."""
+        return self._granule
 
-        Raises:
-            OutOfMemory: there are none left.
-        """
-        asked = nbytes, alignment, 0, 0
+    def reserve(self, nbytes: int) -> int:
+        """Addresses, without memory."""
+        asked = nbytes, self._granule, 0, 0
         status, address = self._calls.ask("MemAddressReserve", *asked)
         if status in (OUT_OF_MEMORY, _INVALID_VALUE):
             raise OutOfMemory(
@@ -52,108 +69,31 @@ class Chunks:
         return int(address)
 
     def release(self, address: int, nbytes: int) -> None:
-        """Undo `reserve`."""
-        self._calls("MemAddressFree", address, nbytes)
-
-    def create(self, device: int, nbytes: int, is_shared: bool) -> int:
-        """A chunk, `is_shared`: that can be named by file descriptors; 0: there is no memory
-        left."""
-        status, chunk = self._calls.ask("MemCreate", nbytes, device, is_shared)
-        if status == OUT_OF_MEMORY:
-            return 0
-        self._calls.check(status, "MemCreate", nbytes, device, is_shared)
-        return int(chunk)
-
-    def drop(self, chunk: int) -> None:
-        """Let go of a handle; the memory lives as long as it is mapped."""
-        self._calls("MemRelease", chunk)
-
-    def put(self, address: int, nbytes: int, chunk: int) -> None:
-        """Put a chunk behind addresses."""
-        self._calls("MemMap", address, nbytes, 0, chunk, 0)
-
-    def take(self, address: int, nbytes: int) -> None:
-        """Take a chunk away from there."""
-        self._calls("MemUnmap", address, nbytes)
-
-    def let(self, address: int, nbytes: int, devices: list[int]) -> None:
-        """Let devices use what is behind addresses."""
-        self._calls("MemSetAccess", address, nbytes, devices)
-
-    def file_of(self, address: int) -> int:
-        """A new file descriptor for the chunk behind an address."""
-        chunk = self._calls("MemRetainAllocationHandle", address)
-        try:
-            file: int = self._calls("MemExportToShareableHandle", chunk)
-            return file
-        finally:
-            self._calls("MemRelease", chunk)
-
-    def from_file(self, file: int) -> int:
-        """A handle of the chunk of another process."""
-        chunk: int = self._calls("MemImportFromShareableHandle", file)
-        return chunk
-
-
-class Ranges:
-    """Reserved ranges of all devices. Safe to use from any thread."""
-
-    def __init__(self, calls: Calls, contexts: Contexts, devices: int) -> None:
-        self._calls = calls
-        self.chunks = Chunks(calls)
-        self._contexts = contexts
-        self._lock = threading.Lock()
-        self._granule = self._find_granule(devices)
-        self._is_shared = bool(self._granule) and all(
-            map(calls.names_chunks_by_files, range(devices))
-        )
-        # The parts that have memory, with their device; and who else may use a device's memory.
-        self._mapped: dict[int, tuple[int, int]] = {}
-        self._peers: dict[int, list[int]] = {}
-
-    def _find_granule(self, devices: int) -> int:
-        least = [self.chunks.least(device) for device in range(devices)]
-        if not least or not min(least):
-            return 0
-        found = max(least)
-        smallest = min(self._calls("DeviceTotalMem", device) for device in range(devices))
-        while 2 * found <= min(_LARGE, smallest // _PART):
-            found *= 2
-        return found
-
-    def granularity(self) -> int:
-        """Bytes of a granule; 0 where devices have no such memory."""
-        return self._granule
-
-    def reserve(self, nbytes: int) -> int:
-        """Addresses, without memory."""
-        return self.chunks.reserve(nbytes, self._granule)
-
-    def release(self, address: int, nbytes: int) -> None:
         """Give the addresses back."""
-        self.chunks.release(address, nbytes)
+        self._calls("MemAddressFree", address, nbytes)
 
     def map(self, address: int, nbytes: int) -> None:
         """Put memory of the current device behind addresses."""
-        device, chunks = self._contexts.device(), self.chunks
+        device = self._contexts.device()
+        asked = self._granule, device, self._is_shared
         done = address
-        with on_error(lambda: self._unmap(address, done - address)):
+        with on_error(lambda: self.take(address, done - address, self._granule)):
             while done < address + nbytes:
-                chunk = chunks.create(device, self._granule, self._is_shared)
-                if not chunk:
-                    raise OutOfMemory(no_room(self._calls, nbytes, DEVICE))
+                chunk = taken(self._calls, nbytes, DEVICE, "MemCreate", *asked)
+                # The memory lives without its handle as long as it is mapped.
                 try:
-                    chunks.put(done, self._granule, chunk)
+                    self._calls("MemMap", done, self._granule, 0, chunk, 0)
                     done += self._granule
                 finally:
-                    chunks.drop(chunk)
+                    self._calls("MemRelease", chunk)
             with self._lock:
                 self._let(device, address, nbytes)
                 self._mapped[address] = nbytes, device
 
     def _let(self, device: int, address: int, nbytes: int) -> None:
         """Let the device, and its peers, use memory that is mapped."""
-        self.chunks.let(address, nbytes, [device, *self._peers.get(device, ())])
+        peers = self._contexts.peers.get(device, ())
+        self._calls("MemSetAccess", address, nbytes, [device, *peers])
 
     def unmap(self, address: int, nbytes: int) -> None:
         """Take the memory away. Where the driver refuses, what it has not taken is still there."""
@@ -167,7 +107,7 @@ class Ranges:
             done = low
             try:
                 while done < high:
-                    self.chunks.take(done, self._granule)
+                    self._calls("MemUnmap", done, self._granule)
                     done += self._granule
             finally:
                 with self._lock:
@@ -183,9 +123,18 @@ class Ranges:
                 if high < start + size:
                     self._mapped[high] = start + size - high, device
 
-    def _unmap(self, address: int, nbytes: int) -> None:
-        for at in range(address, address + nbytes, self._granule):
-            self.chunks.take(at, self._granule)
+    def take(self, address: int, nbytes: int, granule: int) -> None:
+        """Take memory away that was put there in granules of a size."""
+        for at in range(address, address + nbytes, granule):
+            self._calls("MemUnmap", at, granule)
+
+    def file_of(self, address: int) -> int:
+        """A new file descriptor for the granule behind an address."""
+        chunk = self._calls("MemRetainAllocationHandle", address)
+        try:
+            return int(self._calls("MemExportToShareableHandle", chunk))
+        finally:
+            self._calls("MemRelease", chunk)
 
     def granules(self, start: int, stop: int) -> tuple[int, int] | None:
         """(address, bytes) of the granules that the bytes from `start` to `stop` are in; None if
@@ -202,14 +151,10 @@ class Ranges:
         with self._lock:
             self._let(self._contexts.device(), address, nbytes)
 
-    def reaches(self, device: int, peer: int) -> bool:
-        """Whether `allow` was called for them."""
-        return device in self._peers.get(peer, ())
-
     def allow(self, device: int, peer: int) -> None:
         """Let kernels of `device` use memory of `peer` that is mapped, now and later."""
         with self._lock:
-            peers = self._peers.setdefault(peer, [])
+            peers = self._contexts.peers.setdefault(peer, [])
             if device not in peers:
                 peers.append(device)
                 for address, (nbytes, of) in self._mapped.items():

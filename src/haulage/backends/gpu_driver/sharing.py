@@ -86,7 +86,6 @@ class Sharing:
 
     def __init__(self, calls: Calls, contexts: Contexts, ranges: Ranges) -> None:
         self._calls = calls
-        self._chunks = ranges.chunks
         self._contexts = contexts
         self._ranges = ranges
         self._lock = threading.RLock()
@@ -169,7 +168,7 @@ class Sharing:
                 return piece.unit, _answer.pack(at, piece.nbytes, 0, 0, handle), []
             start, nbytes = whole
             granule = self._ranges.granularity()
-            files = [self._chunks.file_of(at) for at in range(start, start + nbytes, granule)]
+            files = [self._ranges.file_of(at) for at in range(start, start + nbytes, granule)]
             at = piece.address - start
             answer = _answer.pack(at, piece.nbytes, granule, len(files), bytes(_DRIVERS))
             return piece.unit, answer, files
@@ -215,32 +214,27 @@ class Sharing:
             self._opened.setdefault(address, []).append(opened)
 
     def _map(self, connection: socket.socket, granule: int, count: int) -> int:
-        chunks = self._chunks
         files = ports.receive_files(connection, count)
         try:
             start = self._ranges.reserve(count * granule)
             done = start
             try:
                 for file in files:
-                    chunk = chunks.from_file(file)
+                    chunk = self._calls("MemImportFromShareableHandle", file)
                     try:
-                        chunks.put(done, granule, chunk)
+                        self._calls("MemMap", done, granule, 0, chunk, 0)
                         done += granule
                     finally:
-                        chunks.drop(chunk)
+                        self._calls("MemRelease", chunk)
                 self._ranges.allow_here(start, count * granule)
             except BaseException:
-                self._unmap(start, done - start, granule)
-                chunks.release(start, count * granule)
+                self._ranges.take(start, done - start, granule)
+                self._ranges.release(start, count * granule)
                 raise
             return start
         finally:
             for file in files:
                 os.close(file)
-
-    def _unmap(self, start: int, nbytes: int, granule: int) -> None:
-        for at in range(start, start + nbytes, granule):
-            self._chunks.take(at, granule)
 
     def _open_drivers(self, handle: bytes) -> tuple[int, int]:
         """Memory by the driver's own handle: of this process, or of another."""
@@ -278,9 +272,9 @@ class Sharing:
     def _close(self, opened: _Opened) -> None:
         if opened.granule:
             while opened.taken < opened.nbytes:
-                self._chunks.take(opened.start + opened.taken, opened.granule)
+                self._calls("MemUnmap", opened.start + opened.taken, opened.granule)
                 opened.taken += opened.granule
-            self._chunks.release(opened.start, opened.nbytes)
+            self._ranges.release(opened.start, opened.nbytes)
         elif not opened.own:
             # The driver counts how often it was opened.
             self._calls("IpcCloseMemHandle", opened.start)

@@ -1,9 +1,11 @@
 """Streams and events of a driver, and functions of the host that streams call."""
 
 import ctypes
+import threading
 from collections.abc import Callable
 
 from haulage._core.driver import RECORDED, WAITS_FOR_RECORDED, Functions
+from haulage.backends.base import NON_BLOCKING
 from haulage.backends.gpu_driver.calls import NOT_READY, Calls
 from haulage.backends.gpu_driver.host_functions import HostFunctions
 from haulage.errors import DeviceError
@@ -22,6 +24,9 @@ class Streams:
         self.own: set[int] = set()
         self.functions = HostFunctions(calls)
         self._recorded: dict[int, int] = {}
+        # Those for `write`, by device.
+        self._writing: dict[int, int] = {}
+        self._lock = threading.Lock()
         self._trampoline = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.functions.called)
         self._address = ctypes.cast(self._trampoline, ctypes.c_void_p).value
 
@@ -64,6 +69,17 @@ class Streams:
         if status:
             raise self._calls.failed("MemcpyAsync", (dst, src, nbytes, stream), status)
 
+    def write(self, device: int, address: int, value: bytes) -> None:
+        """Write to memory of `device`, which is current, waiting for no other work."""
+        with self._lock:
+            stream = self._writing.get(device)
+            if stream is None:
+                stream = self._calls("StreamCreateWithPriority", NON_BLOCKING, 0)
+                self._writing[device] = stream
+        source = ctypes.create_string_buffer(value, len(value))
+        self.copy(address, ctypes.addressof(source), len(value), stream)
+        self.synchronize(stream)
+
     def wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""
         status = self._functions.stream_wait_event(stream, event)
@@ -71,8 +87,7 @@ class Streams:
 
     def event_create(self, timing: bool) -> int:
         """A new event."""
-        made: int = self._calls("EventCreate", 0 if timing else DISABLE_TIMING)
-        return made
+        return int(self._calls("EventCreate", 0 if timing else DISABLE_TIMING))
 
     def event_destroy(self, event: int) -> None:
         """Give it back."""

@@ -153,8 +153,7 @@ class Calls(calls.Calls):
 
     def hold(self, device: int) -> int:
         """The primary context of a device, which all libraries in a process share."""
-        held: int = self("DevicePrimaryCtxRetain", device)
-        return held
+        return int(self("DevicePrimaryCtxRetain", device))
 
     def make_current(self, handle: int) -> None:
         """Make such a context current in this thread."""
@@ -163,8 +162,7 @@ class Calls(calls.Calls):
     def attribute(self, device: int, name: str) -> int:
         """One of the device's figures, by its name."""
         number = getattr(self._driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        value: int = self("DeviceGetAttribute", number, device)
-        return value
+        return int(self("DeviceGetAttribute", number, device))
 
     def names_chunks_by_files(self, device: int) -> bool:
         """As the device says."""

@@ -3,7 +3,7 @@
 import ctypes
 
 from haulage.backends.gpu_driver import launches
-from haulage.backends.gpu_driver.launches import Dims
+from haulage.backends.gpu_driver.launches import Launch
 from haulage.backends.nvidia_driver.calls import bindings
 
 # The attribute of a launch whose blocks are all there at one time.
@@ -13,17 +13,10 @@ _COOPERATIVE = 2
 class Launches(launches.Launches):
     """By cuLaunchKernel and cuLaunchKernelEx."""
 
-    def start_cooperative(
-        self,
-        function: int,
-        grid: Dims,
-        block: Dims,
-        shared_bytes: int,
-        stream: int,
-        args: bytes,
-    ) -> None:
-        """Start a kernel that has a barrier of its grid."""
+    def start_cooperative(self, launch: Launch, stream: int) -> None:
+        """By an attribute of the launch."""
         driver = bindings()
+        function, grid, block, shared_bytes, args = launch
         together = driver.CUlaunchAttribute()
         together.id = driver.CUlaunchAttributeID(_COOPERATIVE)
         together.value.cooperative = 1
@@ -36,14 +29,7 @@ class Launches(launches.Launches):
         size = ctypes.c_size_t(len(args))
         packed = ctypes.create_string_buffer(args, len(args) or 1)
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        self._calls(
-            "LaunchKernelEx",
-            wanted,
-            function,
-            0,
-            ctypes.addressof(extra) if args else 0,
-            asked=self._asked(
-                "LaunchKernelEx", function, grid, block, shared_bytes, stream, len(args)
-            ),
-        )
+        asked = self._asked("LaunchKernelEx", launch, stream)
+        at = ctypes.addressof(extra) if args else 0
+        self._calls("LaunchKernelEx", wanted, function, 0, at, asked=asked)
         self._calls.last[stream] = function

@@ -17,6 +17,8 @@ _OF_A_DEVICE = 2
 class Memory(memory.Memory):
     """CUDA's memory."""
 
+    tells_all_peers = True
+
     def __init__(self, calls: Calls, contexts: Contexts) -> None:
         super().__init__(calls, contexts)
         attribute = bindings().CUpointer_attribute

@@ -5,13 +5,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from haulage.backends.gpu_driver import channel, code
+from haulage.backends.gpu_driver import code
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.opencl_driver import spirv
 from haulage.backends.opencl_driver.calls import Calls
 from haulage.backends.opencl_driver.contexts import Contexts
 from haulage.backends.opencl_driver.devices import Device
 from haulage.backends.opencl_driver.spirv import Parameters
+from haulage.channel import CHANNEL
 from haulage.errors import DeviceError, Unsupported
 from haulage.interruption import on_error
 
@@ -180,7 +181,7 @@ def _variables(module: Module) -> Callable[[int, str], tuple[int, int] | None]:
     def variable(_: int, name: str) -> tuple[int, int] | None:
         if not module.tells:
             return None
-        cell = module.address if name == channel.ADDRESS else module.number
+        cell = module.address if name == CHANNEL else module.number
         return ctypes.addressof(cell), ctypes.sizeof(cell)
 
     return variable

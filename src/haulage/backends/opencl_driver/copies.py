@@ -39,7 +39,7 @@ class Copies(copies.Copies):
     ) -> None:
         # Not what the others share, which calls CUDA's functions.
         self._contexts, self._memory, self._streams = contexts, memory, streams
-        self._graphs, self._reaches = graphs, _reaches
+        self._graphs = graphs
         self._kernels = Kernels(
             *(contexts, launches),
             lambda device: code.compile(own_kernels.TEXT, own_kernels.KERNELS, device),
@@ -98,8 +98,3 @@ class Copies(copies.Copies):
 
     def _planes(self, rows: Rows, planes: int, heights: tuple[int, int], stream: int) -> bool:
         return False
-
-
-def _reaches(device: int, other: int) -> bool:
-    """No device reaches the memory of another."""
-    return device == other

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 from haulage.backends.gpu_driver import launches
-from haulage.backends.gpu_driver.launches import Dims
+from haulage.backends.gpu_driver.launches import Dims, Launch
 from haulage.backends.opencl_driver import spirv
 from haulage.backends.opencl_driver.calls import Calls
 from haulage.backends.opencl_driver.code import Code, Kernel
@@ -34,17 +34,9 @@ class Launches(launches.Launches):
         self._lock = threading.Lock()
         self._counters: dict[int, int] = {}  # of grids, by the stream
 
-    def start(
-        self,
-        device: int,
-        function: int,
-        grid: Dims,
-        block: Dims,
-        shared_bytes: int,
-        stream: int,
-        args: bytes,
-    ) -> None:
+    def start(self, device: int, launch: Launch, stream: int) -> None:
         """Start a kernel in a stream, with the block of its arguments."""
+        function, grid, block, shared_bytes, args = launch
         kernel = self._code.kernels[function]
         room = ctypes.create_string_buffer(args, len(args) or 1)
         start = ctypes.addressof(room)
@@ -83,9 +75,13 @@ class Launches(launches.Launches):
         except DeviceError as error:
             if error.code is None:
                 raise
-            asked = _NAME, function, grid, block, shared_bytes, stream, len(args)
-            raise self._calls.refused(self._asked(*asked), error.code) from None
+            asked = self._asked(_NAME, launch, stream)
+            raise self._calls.refused(asked, error.code) from None
         self._calls.last[stream] = function
+
+    def start_cooperative(self, launch: Launch, stream: int) -> None:
+        """The same: that its blocks are there at one time has been asked for with the kernel."""
+        self.start(self._contexts.device(), launch, stream)
 
     def most_together(self, function: int, threads: int) -> int:
         """How many blocks of that size the current device runs at one time; 1 where its driver

@@ -4,10 +4,10 @@ import ctypes
 import threading
 from typing import Any
 
-from haulage.backends.base import ADVICE, DEVICE, MANAGED, WRITE_COMBINED
+from haulage.backends.base import DEVICE, MANAGED, WRITE_COMBINED
 from haulage.backends.cpu_driver import processor
 from haulage.backends.gpu_driver import memory
-from haulage.backends.gpu_driver.memory import UNKNOWN, Known, Reaches
+from haulage.backends.gpu_driver.memory import UNKNOWN, Known
 from haulage.backends.opencl_driver.calls import NO_ROOM, Calls
 from haulage.backends.opencl_driver.contexts import Contexts
 from haulage.backends.opencl_driver.devices import GLOBAL_MEM_SIZE, PROCESSOR, Device
@@ -94,29 +94,19 @@ class Memory(memory.Memory):
             )
         return host_ptr
 
-    def unregister(self, host_ptr: int) -> None:
-        """Nothing: `register` changes nothing."""
-
     def known(self, address: int) -> Known:
         """All memory, where kernels reach that; else what OpenCL has allocated."""
         device = self._contexts.here()
         reached = device.reaches_all or self._allocation(device, address) is not None
         return Known(False, address, 0) if reached and address else UNKNOWN
 
-    def _others_let(self, address: int, known: Known) -> bool:
-        return False
-
-    def on_device(self, start: int, stop: int, reaches: Reaches) -> int:
+    def on_device(self, start: int, stop: int) -> int:
         """The address by which kernels reach the bytes from `start` to `stop`; 0: they do not."""
         device = self._contexts.here()
         if device.reaches_all:
             return start
         whole = self._allocation(device, start)
         return start if whole is not None and stop <= sum(whole) else 0
-
-    def advise(self, address: int, nbytes: int, advice: str, device: int) -> None:
-        """Nothing: OpenCL has no words for advice, each driver its own numbers."""
-        assert advice in ADVICE
 
     def _allocation(self, device: Device, address: int) -> tuple[int, int] | None:
         """(address, bytes) of the allocation that has an address; None: there is none."""

@@ -8,7 +8,8 @@ the block's or the thread's own memory, a variable of the module, or anywhere.
 import re
 from dataclasses import dataclass
 
-from haulage.compiler.gpu.channel import FAULT, MESSAGE
+from haulage.channel import MESSAGE
+from haulage.compiler.gpu.channel import FAULT
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.forks import cached_property

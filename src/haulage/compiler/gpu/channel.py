@@ -1,28 +1,18 @@
-"""What threads on a GPU tell the host, by way of mapped host memory: the channel of their device.
+"""The functions by which kernels write to the channel of their device: see `haulage.channel`."""
 
-The back end makes a channel per device and writes its address, and the number of each module that
-it loads, into the module's variables `haulage_channel` and `haulage_module`. Layout, in bytes:
+from haulage.channel import (
+    CAPACITY_AT,
+    CHANNEL,
+    FAULTS_AT,
+    HEAD_AT,
+    MESSAGE,
+    MISSING_AT,
+    MODULE,
+    RING_AT,
+    TAIL_AT,
+)
 
-    0      u32  whether any thread has stopped with a fault since the host last looked
-    4      u32  how many 8-byte cells the ring of messages has, a power of two
-    8      u64  head: cells that were ever taken; threads advance it
-    16     u64  tail: cells that the host has ever read; the host advances it
-    24     u64  messages that found no room, ever
-    64     u32  the largest fault of each module, by its number, 4096 of them
-    16448  the ring
-
-A message of n cells takes n + 1 of the ring: the first, written last of all, has its number in the
-upper 32 bits and n + 1 in the lower ones; the host makes cells zero as it reads them.
-"""
-
-MODULES = 4096
-FAULTS_AT = 64
-RING_AT = FAULTS_AT + 4 * MODULES
-
-CHANNEL = "haulage_channel"
-MODULE = "haulage_module"
 FAULT = "haulage_fault"
-MESSAGE = "haulage_message"
 
 _VARIABLES = f"""
 @{CHANNEL} = VISIBLE addrspace(1) externally_initialized global i64 0, align 8
@@ -60,13 +50,13 @@ start:
   br i1 %there, label %begin, label %done
 begin:
   %channel = inttoptr i64 %address to ptr addrspace(1)
-  %capacity.at = getelementptr i8, ptr addrspace(1) %channel, i64 4
+  %capacity.at = getelementptr i8, ptr addrspace(1) %channel, i64 {CAPACITY_AT}
   %capacity = load i32, ptr addrspace(1) %capacity.at, align 4
   %capacity.wide = zext i32 %capacity to i64
   %mask = sub i64 %capacity.wide, 1
-  %head.at = getelementptr i8, ptr addrspace(1) %channel, i64 8
-  %tail.at = getelementptr i8, ptr addrspace(1) %channel, i64 16
-  %missing.at = getelementptr i8, ptr addrspace(1) %channel, i64 24
+  %head.at = getelementptr i8, ptr addrspace(1) %channel, i64 {HEAD_AT}
+  %tail.at = getelementptr i8, ptr addrspace(1) %channel, i64 {TAIL_AT}
+  %missing.at = getelementptr i8, ptr addrspace(1) %channel, i64 {MISSING_AT}
   %ring = getelementptr i8, ptr addrspace(1) %channel, i64 {RING_AT}
   %length = add i32 %count, 1
   %length.wide = zext i32 %length to i64

@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
+from haulage.channel import CHANNEL, MODULE
 from haulage.compiler import llvm
 from haulage.compiler.contraction import contract
 from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.captured import with_global_addresses
-from haulage.compiler.gpu.channel import CHANNEL, MODULE
 from haulage.compiler.gpu.denormals import flushing
 from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
 from haulage.compiler.gpu.nvidia import libdevice

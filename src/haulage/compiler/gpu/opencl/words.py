@@ -10,7 +10,7 @@ parameters. Calls of the second kind become parameters of the kernel (`memory.py
 
 import re
 
-from haulage.compiler.gpu.channel import CHANNEL, MODULE
+from haulage.channel import CHANNEL, MODULE
 from haulage.targets.base import REGISTER_RANGES
 from haulage.targets.opencl_ir import HIDDEN, INDEX, SUB_GROUP
 

@@ -13,12 +13,12 @@ one address. A kernel may rely on what *one* of them gets: `old = x[0]`,
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Set
 
+from haulage.channel import MESSAGE
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.targets.cpu_ir import SHARED_ADDRESS
-from haulage.targets.messages import MESSAGE
 
 # The object of an address that may point anywhere.
 ANYWHERE = "anywhere"

@@ -75,7 +75,8 @@ class _Native:
     def device(self):
         return 0
 
-    def start(self, device, name, grid, block, shared_bytes, stream, args):
+    def start(self, device, launch, stream):
+        name, grid, block, shared_bytes, args = launch
         assert (grid[1:], block, shared_bytes) == ((1, 1), (256, 1, 1), 0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_uint32] * 3)
         kernel = kind(self.code[name])
