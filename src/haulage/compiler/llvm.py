@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from haulage import forks
+from haulage.compiler import apart
 from haulage.targets.base import Target
 
 # LLVM's global context, in which llvmlite parses, is not safe to use from two threads.
@@ -15,10 +16,6 @@ forks.held(lambda: LOCK)
 @cache
 def machine(target: Target) -> Any:
     """LLVM's target machine for `target`."""
-    return _new_machine(target)
-
-
-def _new_machine(target: Target) -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -80,13 +77,24 @@ def constant_bytes(module: Any, target: Target) -> int:
 
 
 def object_code(module: Any, target: Target) -> bytes:
-    """Relocatable object code of a parsed module, which the code generator changes."""
-    # The code generator for SPIR-V keeps what it knows of one module for the next one.
-    code: bytes = _new_machine(target).emit_object(module)
+    """Relocatable object code of a parsed module, which the code generator changes.
+
+    Raises:
+        CompileError: the code generator, in a process of its own, has failed.
+    """
+    if target.is_made_apart:
+        return apart.emitted("object", str(module), target)
+    code: bytes = machine(target).emit_object(module)
     return code
 
 
 def assembly(text: str, target: Target) -> str:
-    """Assembly text of a module's text."""
-    code: str = _new_machine(target).emit_assembly(parse(text))
+    """Assembly text of a module's text.
+
+    Raises:
+        As `object_code`.
+    """
+    if target.is_made_apart:
+        return apart.emitted("assembly", text, target).decode()
+    code: str = machine(target).emit_assembly(parse(text))
     return code

@@ -100,6 +100,17 @@ class Target(ABC):
     divides_without_branches = False
 
     @property
+    def is_made_apart(self) -> bool:
+        """Whether LLVM's code generator for it has to run in processes of its own, one for each
+        module."""
+        return False
+
+    @property
+    def llvm_options(self) -> tuple[str, ...]:
+        """What LLVM is told on its command line in such a process."""
+        return ()
+
+    @property
     def has_libdevice(self) -> bool:
         """Whether code for it can call the functions of CUDA's libdevice, `__nv_sinf` and so on."""
         return False

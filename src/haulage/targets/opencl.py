@@ -50,6 +50,16 @@ class OpenCLTarget(Target):
         return opencl_math.NAMES
 
     @property
+    def is_made_apart(self) -> bool:
+        # The code generator takes blocks of one module for those of an earlier one, and ends the
+        # process at what it knows no SPIR-V for.
+        return True
+
+    @property
+    def llvm_options(self) -> tuple[str, ...]:
+        return (f"--spirv-ext={','.join(_EXTENSIONS)}",)
+
+    @property
     def hidden_arguments(self) -> tuple[tuple[str, Any], ...]:
         return ()
 
@@ -194,14 +204,6 @@ def check_architecture(architecture: str) -> None:
 
 
 @cache
-def _allow_extensions() -> None:
-    """Let LLVM use extensions of SPIR-V where code has need of them."""
-    import llvmlite.binding as llvm
-
-    llvm.set_option("haulage", f"--spirv-ext={','.join(_EXTENSIONS)}")
-
-
-@cache
 def target(architecture: str = ARCHITECTURE, warp_size: int = 32) -> OpenCLTarget:
     """The target, for kernels with `warp_size` lanes a warp.
 
@@ -211,7 +213,6 @@ def target(architecture: str = ARCHITECTURE, warp_size: int = 32) -> OpenCLTarge
     import llvmlite.binding as llvm
 
     check_architecture(architecture)
-    _allow_extensions()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine()

@@ -27,6 +27,11 @@ HIDDEN_KINDS = {
 # Both kinds of memory that threads of a block share, in OpenCL's flags for barriers.
 ALL_MEMORY = 3
 SUB_GROUP = "sub_group"
+# SPIR-V's own name for a barrier, its scope of sub-groups, and that all writes before it are seen
+# behind it, to both kinds of memory.
+CONTROL_BARRIER = "_Z22__spirv_ControlBarrieriii"
+IN_SUB_GROUP = 3
+ACQUIRE_RELEASE_ALL = 0x308
 
 # Letters of the mangling by LLVM's types, for numbers.
 _LETTERS = {"i32": "i", "i64": "l", "half": "Dh", "float": "f", "double": "d"}

@@ -1,15 +1,28 @@
 """How the lanes of a warp exchange values in OpenCL: a warp is a sub-group of a required size.
 
 Lanes of a sub-group that come to a word by one and the same place in the code are there together.
-The functions are those of OpenCL's extensions for ballots and shuffles of sub-groups, which need
-not come to all of the lanes.
+Ballots are OpenCL's function for it. Values go by way of the block's memory: Intel's compiler for
+processors takes a shuffle of more lanes than a register has apart, which takes ten times as long.
 """
 
 from typing import Any
 
-from haulage.targets.opencl_ir import ALL_MEMORY, SUB_GROUP, mangled, pure, together
+from haulage.targets.base import REGISTER_RANGES
+from haulage.targets.gpu_ir import SHARED_PREFIX, SHARED_SPACE
+from haulage.targets.opencl_ir import (
+    ACQUIRE_RELEASE_ALL,
+    CONTROL_BARRIER,
+    IN_SUB_GROUP,
+    SUB_GROUP,
+    mangled,
+    pure,
+    together,
+)
 
-_SHUFFLE = "sub_group_shuffle"
+_ROOM = f"{SHARED_PREFIX}lanes"
+# Threads of a block, and bytes of a value.
+_MOST_THREADS = REGISTER_RANGES["threadIdx.x"][1]
+_WIDEST = 8
 
 
 class Lanes:
@@ -30,8 +43,9 @@ class Lanes:
         """A barrier of the warp."""
         from llvmlite import ir
 
-        name = f"_Z17{SUB_GROUP}_barrierj"
-        together(self.builder, name, ir.VoidType(), [self._i32(ALL_MEMORY)])
+        how = (IN_SUB_GROUP, IN_SUB_GROUP, ACQUIRE_RELEASE_ALL)
+        arguments = [self._i32(number) for number in how]
+        together(self.builder, CONTROL_BARRIER, ir.VoidType(), arguments)
 
     def ballot(self, truth: Any) -> Any:
         """The lanes of the warp that are here and where `truth` is true."""
@@ -86,20 +100,55 @@ class Lanes:
 
     def value_of(self, value: Any, lane: Any) -> Any:
         """What the lane of that number has as `value`, of 32 or 64 bits."""
-        kind = str(value.type)
-        name = f"_Z{len(_SHUFFLE)}{_SHUFFLE}{mangled('', kind)[3:]}j"
-        return together(self.builder, name, value.type, [value, lane])
+        room = self._told(value)
+        found = self._from(room, value.type, lane)
+        # The room may be written again when all have read.
+        self.wait()
+        return found
+
+    def _told(self, value: Any) -> Any:
+        """Where the lanes' values are, one after the other, once all have written theirs."""
+        builder, place = self.builder, self._thread()
+        room = self._room(value.type)
+        builder.store(value, self._at(room, place, value.type))
+        self.wait()
+        first = builder.and_(place, self._i64(-self.warp))
+        return self._at(room, first, value.type)
+
+    def _from(self, room: Any, kind: Any, lane: Any) -> Any:
+        return self.builder.load(self._at(room, self.builder.zext(lane, self._i64), kind), typ=kind)
+
+    def _at(self, room: Any, number: Any, kind: Any) -> Any:
+        return self.builder.gep(room, [number], source_etype=kind)
+
+    def _thread(self) -> Any:
+        """The number of the thread in its block, whose threads are in a row."""
+        return pure(self.builder, "_Z12get_local_idj", self._i64, [self._i32(0)])
+
+    def _room(self, kind: Any) -> Any:
+        from llvmlite import ir
+
+        module = self.builder.module
+        room = module.globals.get(_ROOM)
+        if room is None:
+            whole = ir.ArrayType(ir.IntType(8), _WIDEST * _MOST_THREADS)
+            room = ir.GlobalVariable(module, whole, _ROOM, addrspace=SHARED_SPACE)
+            room.linkage = "linkonce_odr"
+            room.initializer = ir.Constant(whole, ir.Undefined)
+            room.align = _WIDEST
+        return self.builder.bitcast(room, ir.PointerType(kind, SHARED_SPACE))
 
     def match_any(self, mask: Any, value: Any) -> Any:
         """See `Target.match_any`."""
         builder = self.builder
+        room = self._told(value)
         before = builder.basic_block
         look, end = (builder.append_basic_block(f"lanes.{part}") for part in ("look", "end"))
         builder.branch(look)
         builder.position_at_end(look)
         # All lanes make the same turns.
         lane, found = builder.phi(self._i32), builder.phi(self._mask)
-        is_like = builder.icmp_unsigned("==", self.value_of(value, lane), value)
+        is_like = builder.icmp_unsigned("==", self._from(room, value.type, lane), value)
         wide = lane if lane.type == self._mask else builder.zext(lane, self._mask)
         now = builder.or_(found, builder.shl(builder.zext(is_like, self._mask), wide))
         following = builder.add(lane, self._i32(1))
@@ -112,6 +161,7 @@ class Lanes:
         is_last = builder.icmp_unsigned("==", following, self._i32(self.warp))
         builder.cbranch(is_last, end, look)
         builder.position_at_end(end)
+        self.wait()
         return builder.and_(builder.and_(now, self.here()), mask)
 
     def match_all(self, mask: Any, value: Any) -> tuple[Any, Any]:

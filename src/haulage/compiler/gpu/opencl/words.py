@@ -12,7 +12,7 @@ import re
 
 from haulage.channel import CHANNEL, MODULE
 from haulage.targets.base import REGISTER_RANGES
-from haulage.targets.opencl_ir import HIDDEN, INDEX, SUB_GROUP
+from haulage.targets.opencl_ir import CONTROL_BARRIER, HIDDEN, INDEX, SUB_GROUP
 
 _REGISTERS = {
     "threadIdx": "_Z12get_local_idj",
@@ -54,7 +54,7 @@ _DECLARED = re.compile(rf"(?m)^declare [^\n]*@\"?{re.escape(INDEX)}(\w+\.[xyz])\
 
 def has_lanes(text: str) -> bool:
     """Whether a module's text has words of warps."""
-    return SUB_GROUP in text
+    return SUB_GROUP in text or CONTROL_BARRIER in text
 
 
 def with_indices(text: str) -> str:
@@ -65,7 +65,11 @@ def with_indices(text: str) -> str:
     in_row = has_lanes(text)
     made = [_of_row(name) if in_row and name in _IN_ROW else _of_axis(name) for name in names]
     added = "".join(made)
-    called = [each for each in _REGISTERS.values() if f"@{each}(" in added]
+    called = [
+        each
+        for each in _REGISTERS.values()
+        if f"@{each}(" in added and not re.search(rf'(?m)^declare [^\n]*@"?{each}"?\(', text)
+    ]
     declared = [f"declare i64 @{each}(i32) {_PURE}" for each in called]
     if f'@"{HIDDEN}block_' in added:
         declared += [f'declare i32 @"{HIDDEN}{each}"() {_PURE}' for each in ("block_x", "block_y")]
