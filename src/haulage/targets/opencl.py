@@ -42,8 +42,8 @@ class OpenCLTarget(Target):
 
     @property
     def most_local(self) -> int:
-        # Of one work-item on Intel's processors; no device says how much it has.
-        return 128 << 10
+        # As on others; no device says how much it has, and Intel's processors have this.
+        return 512 << 10
 
     @property
     def math_names(self) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from haulage.compiler import llvm
 from haulage.compiler.contraction import contract
 from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
-from haulage.compiler.gpu.opencl import limits
+from haulage.compiler.gpu.opencl import contraction, limits
 from haulage.compiler.gpu.opencl.expansions import expanded
 from haulage.compiler.gpu.opencl.mathematics import with_functions
 from haulage.compiler.gpu.opencl.memory import with_address_spaces
@@ -60,11 +60,16 @@ def build(text: str, name: str, target: Target, options: Options, kernel: Lowere
     llvm.run_passes(
         module, target, "global_dead_code_eliminate", "lower_switch", "instruction_namer"
     )
-    made = contract(str(module), target)
+    made = str(module)
+    leaves_sums = contraction.is_left_to_devices(made)
+    if not leaves_sums:
+        made = contract(made, target)
     limits.check(name, made, target, kernel.local_arrays)
     made, hidden = with_address_spaces(with_known_widths(expanded(made), name), name)
     if lanes:
         made = _with_lanes(made, name, lanes)
+    if leaves_sums:
+        made = contraction.allowed(made)
     limits.check_operations(name, made)
     module = llvm.parse(made)
     constant_bytes = llvm.constant_bytes(module, target)
