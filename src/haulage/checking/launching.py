@@ -43,6 +43,9 @@ from haulage.runtime.process import runtime
 # Address, bytes, address of what says which were written, log2 of the bytes of a cell, races.
 _Range = tuple[int, int, int, int, bool]
 
+# So many are checked in a first launch, which takes less time than to make code for the others.
+_FEW_BLOCKS = 4
+
 # What native code notes is of one launch.
 _lock = forks.lock()
 
@@ -82,6 +85,7 @@ class CheckedLaunch:
         self._started: dict[object, tuple[bytes, Callable[[int, bytes], None]]] = {}
         self._dropped: dict[object, Dropped] = {}
         self._linting = self._new_linting()
+        self._launched = False
 
     def _new_linting(self) -> Linting | None:
         """What measures launches, if they are to be measured."""
@@ -112,7 +116,9 @@ class CheckedLaunch:
         marked = self._marked(arrays)
         dropped = self._unneeded(arrays, packed, marked)
         loaded = self._load(version_without(self._version, dropped))
-        header, start = self._start_of(loaded, dropped)
+        sampled = self._is_sampled(dropped)
+        self._launched = True
+        header, start = self._start_of(loaded, sampled)
         self._note_unaligned(arrays)
         try:
             # Callbacks among it may have launches of their own, which want the lock.
@@ -143,7 +149,8 @@ class CheckedLaunch:
                     parallel=processor.threads() > 1,
                 )
                 try:
-                    self._sample(loaded, dropped)
+                    if sampled:
+                        self._sample(loaded, dropped)
                     start(stream, header + packed)
                     backend.stream_synchronize(stream)
                 except KernelStopped as stopped:
@@ -227,13 +234,14 @@ class CheckedLaunch:
 
     def _is_sampled(self, dropped: Dropped) -> bool:
         """Whether only some blocks are checked: not where they wait for one another."""
-        return dropped.sorts is not None and not self._body.blocks_wait
+        if dropped.sorts is None or self._body.blocks_wait:
+            return False
+        return self._launched or prod(self._grid) > _FEW_BLOCKS
 
     def _start_of(
-        self, loaded: Loaded, dropped: Dropped
+        self, loaded: Loaded, sampled: bool
     ) -> tuple[bytes, Callable[[int, bytes], None]]:
-        """What launches are started by that need not make some checks."""
-        sampled = self._is_sampled(dropped)
+        """What launches are started by, if only some blocks are checked, or all."""
         key = loaded, sampled
         if key not in self._started:
             made = loaded.prepare(self._configuration)
@@ -247,9 +255,8 @@ class CheckedLaunch:
         return self._started[key]
 
     def _sample(self, loaded: Loaded, dropped: Dropped) -> None:
-        """Say which blocks are checked, if only some are."""
-        if dropped.sorts is None or not self._is_sampled(dropped):
-            return
+        """Say which blocks are checked."""
+        assert dropped.sorts is not None
         plain = self._load(version_without(self._version, None))
         numbers = [
             (plain.block_number(block, self._grid), loaded.block_number(block, self._grid))
