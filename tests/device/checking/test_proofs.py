@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import haulage
+from device.checking import random_mistakes
 from haulage import cuda
+from haulage.compiler.bounds import enumerated
 from haulage.compiler.checks.unneeded import Dropped, Unneeded
 from haulage.cuda import float32, int32
 
@@ -411,3 +413,16 @@ def test_random_indices_with_and_without_proofs(seed, monkeypatch):
     monkeypatch.setattr(Unneeded, "of", lambda *args: Dropped())
     without = found(kernel, grid, block, np.zeros(1000), loops)
     assert with_proofs == without, (source, grid, block, loops)
+
+
+def test_loops_one_after_the_other_are_gone_through_once(monkeypatch):
+    looked = []
+    exits = enumerated.exits
+    monkeypatch.setattr(enumerated, "exits", lambda *of: looked.append(of) or exits(*of))
+    steps = [random_mistakes.Step(False, 1, n, turns=2 + n % 2) for n in range(7)]
+    text, _ = random_mistakes.source(steps)
+    namespace = {"cuda": cuda, "np": np}
+    exec(text, namespace)
+    x = np.zeros(random_mistakes.THREADS)
+    assert found(cuda.jit(namespace["kernel"]), 1, x.size, x, x.copy(), np.zeros(3, int)) == []
+    assert 0 < len(looked) < 100

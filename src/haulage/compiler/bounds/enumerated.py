@@ -23,8 +23,15 @@ def states(analyses: Analyses, loop: Loop, outside: State) -> list[dict[str, int
     """What the phis of a loop's header are in each iteration, as far as they begin with constants,
     or with values of `outside`, and follow from one another; none if these are too many, or if
     there are no such phis."""
+    return _states(analyses, loop, outside, {})
+
+
+def _states(
+    analyses: Analyses, loop: Loop, outside: State, known_of: dict[str, list[dict[str, int]]]
+) -> list[dict[str, int]]:
+    """`known_of`: what this gave for other loops, by their headers; more are added."""
     header = analyses.function.blocks[loop.header]
-    outside = {**_of_loops_before(analyses, loop, outside), **outside}
+    outside = {**_of_loops_before(analyses, loop, outside, known_of), **outside}
     starts: dict[str, int] = {}
     following: dict[str, Operand] = {}
     for phi in header.phis:
@@ -53,12 +60,15 @@ def states(analyses: Analyses, loop: Loop, outside: State) -> list[dict[str, int
     return []
 
 
-def _of_loops_before(analyses: Analyses, loop: Loop, outside: State) -> dict[str, int]:
+def _of_loops_before(
+    analyses: Analyses, loop: Loop, outside: State, known_of: dict[str, list[dict[str, int]]]
+) -> dict[str, int]:
     """What the phis of loops are that are over when a loop begins, and that it begins with."""
     found: dict[str, int] = {}
     for phi in analyses.function.blocks[loop.header].phis:
         first = induction.entering(phi, loop, first=True)
         waiting = [] if first is None else [first.text]
+        met = set(waiting)
         for _ in range(_MOST_DEPTH):
             label, item = analyses.definitions.get(waiting.pop() if waiting else "", ("", None))
             if item is None:
@@ -66,9 +76,14 @@ def _of_loops_before(analyses: Analyses, loop: Loop, outside: State) -> dict[str
             other = analyses.innermost_loop(label)
             is_over = other is not None and loop.header not in other.labels
             if other is not None and is_over and analyses.dominates(other.header, loop.header):
-                made = states(analyses, other, outside) if len(exits(analyses, other)) == 1 else []
-                found |= made[-1] if made else {}
-            waiting += [each for each in item.uses if each not in found]
+                if other.header not in known_of:
+                    has_end = len(exits(analyses, other)) == 1
+                    made = _states(analyses, other, outside, known_of) if has_end else []
+                    known_of[other.header] = made
+                found |= known_of[other.header][-1] if known_of[other.header] else {}
+            new = [each for each in item.uses if each not in found and each not in met]
+            waiting += new
+            met.update(new)
     return found
 
 
