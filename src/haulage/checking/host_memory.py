@@ -59,7 +59,7 @@ class MemoryCheck:
         if block.release is not None:
             return  # an allocator of the program's may do with it what it likes
         self._own.add(block.generation)
-        if self._held.find(block.device_ptr) is None:
+        if not self.is_held(block.device_ptr):
             with suppress(ValueError):  # it has its memory from the driver by itself
                 self.driver_gave(*block.unit)  # before the check began
 
@@ -77,13 +77,17 @@ class MemoryCheck:
             del self._order[oldest]
             self._freed.remove(oldest)
 
+    def is_held(self, address: int) -> bool:
+        """Whether Haulage has the memory at an address from a driver."""
+        return self._held.find(address) is not None
+
     # ---- what is found --------------------------------------------------------------------------
 
     def used(self, use: Use) -> None:
         """Work uses memory that no block has."""
         address = use.region.extent[0]
         piece = self._freed.find(address)
-        if piece is None or self._held.find(address) is None:
+        if piece is None or not self.is_held(address):
             return
         name = f" {use.array!r}" if use.array else ""
         self._findings.add(

@@ -7,9 +7,11 @@ import sys
 import numpy as np
 import pytest
 
+import haulage
 from haulage import cuda
 from haulage.checking.session import Session
 from haulage.memory import Driver, Pool, using_allocator
+from haulage.runtime.process import runtime
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -133,6 +135,21 @@ def test_arrays_that_are_used_as_they_should_be_are_silent(check):
         change[4, 256](y[::2])
         del y
     assert not len(check.findings)
+
+
+def test_pinned_memory_goes_back_by_the_driver_that_is_watched(device):
+    """What is not told to be gone is found wrong when NumPy has its addresses."""
+    kept = cuda.pinned_array(1)  # now there is memory of this kind, before the check begins
+    with haulage.check(only="memory") as result:
+        gone = cuda.pinned_array(1 << 26, np.uint8)
+        address = gone.ctypes.data
+        memory = runtime.current.host_checker.memory
+        assert memory.is_held(address)
+        del gone
+        haulage.memory.trim()
+        assert not memory.is_held(address)
+    assert len(result) == 0
+    assert kept.size == 1
 
 
 @pytest.mark.parametrize("allocator", [Driver, Pool])

@@ -230,19 +230,18 @@ def _heap(device: Device, kind: str, flags: int) -> Heap:
 
 
 def _new_heap(device: Device, kind: str, flags: int) -> Heap:
-    backend = device.backend
     properties = device.properties
     virtual = _virtual(device) if kind == DEVICE else None
     space: Space
     if virtual is None:
-
+        # Later something else may stand in front of the driver.
         def segment(nbytes: int) -> tuple[int, int]:
             device.activate()
-            return backend.alloc(nbytes, kind, flags)
+            return device.backend.alloc(nbytes, kind, flags)
 
         def release(address: int, host: int) -> None:
             device.activate()
-            backend.free(address, host, kind)
+            device.backend.free(address, host, kind)
 
         space = Segments(segment, release)
     else:
@@ -256,7 +255,7 @@ def _new_heap(device: Device, kind: str, flags: int) -> Heap:
     heap = Heap(device, kind, flags, Arena(space), spare)
     if kind != DEVICE:
         device.activate()
-        heap.is_default_idle = backend.idle_query(device.id)
+        heap.is_default_idle = device.backend.idle_query(device.id)
     return heap
 
 
