@@ -8,26 +8,25 @@ counter, in the row of the thread of the system that runs the block (`_core/chec
 """
 
 import re
+from itertools import count
 from typing import Any
 
 from haulage.compiler import llvm
 from haulage.compiler.checks.counters import COUNT
+from haulage.compiler.definitions import definition_start
+from haulage.compiler.simt.ir import reader, writer
+from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.base import Target
 
-# Adds a sum, void (i64 counter, i64 times).
-_ADD = "haulage.count.many"
 _DECLARED = re.compile(rf"(?m)^declare void @{re.escape(COUNT)}\(i64\).*\n")
-_CALL = re.compile(rf"(?m)^ +(?:tail )?call void @{re.escape(COUNT)}\(i64 (\d+)\).*$")
-_FUNCTION = re.compile(r"(?ms)^define .*?^}$")
-_HEAD = re.compile(r"\A.*\{\n(?:[^\s;][^\n]*:[^\n]*\n)?")
-_RETURN = re.compile(r"(?m)^(?=  ret )")
-_SUSPENDS = "@llvm.coro."
 # Two calls are never made one, which would be of two ways.
 _DECLARATION = (
     f"declare void @{COUNT}(i64) nomerge nounwind willreturn nocallback nofree "
     "memory(inaccessiblemem: readwrite)\n"
 )
-_DEFINITION = f"""declare ptr @haulage_check_counters() nounwind willreturn memory(none)
+# Adds a sum, void (i64 counter, i64 times).
+_ADD = "haulage.count.many"
+_DEFINITIONS = f"""declare ptr @haulage_check_counters() nounwind willreturn memory(none)
 define internal void @{_ADD}(i64 %counter, i64 %times) alwaysinline nounwind {{
   %row = call ptr @haulage_check_counters()
   %at = getelementptr inbounds i64, ptr %row, i64 %counter
@@ -35,7 +34,13 @@ define internal void @{_ADD}(i64 %counter, i64 %times) alwaysinline nounwind {{
   %after = add i64 %before, %times
   store i64 %after, ptr %at, align 8
   ret void
+}}
+define internal void @{COUNT}(i64 %counter) alwaysinline nounwind {{
+  call void @{_ADD}(i64 %counter, i64 1)
+  ret void
 }}"""
+# What coroutines call.
+_SUSPENDS = "@llvm.coro."
 
 
 def declared(text: str) -> str:
@@ -47,45 +52,59 @@ def counted(module: Any, target: Target) -> Any:
     """A module, which is changed, in which `COUNT` counts."""
     if COUNT not in [function.name for function in module.functions]:
         return module
-    llvm.run_passes(module, target, "always_inliner")
-    text = _DECLARED.sub("", _FUNCTION.sub(_summed, str(module)))
-    return llvm.parse(f"{text}\n{_DEFINITION}\n")
+    llvm.run_passes(module, target, "always_inliner", "instruction_namer")
+    text = str(module)
+    for each in [each.name for each in module.functions if not each.is_declaration]:
+        text = _summed(text, each)
+    return llvm.parse(f"{_DECLARED.sub('', text)}\n{_DEFINITIONS}\n")
 
 
-def _summed(found: re.Match[str]) -> str:
-    """The text of a function that sums up what it counts, and adds that where it ends; of a
-    coroutine, which returns before it ends, one that adds at once."""
-    text = found[0]
-    numbers = sorted(set(_CALL.findall(text)), key=int)
-    if not numbers:
+def _summed(text: str, name: str) -> str:
+    """A module's text, whose function `name` sums up what it counts, and adds that where it ends.
+
+    Coroutines, which return before they end, add at once.
+    """
+    start = definition_start(text, name)
+    first, end = text.index("{\n", start) + 2, text.index("\n}", start)
+    body = text[first:end]
+    if f"@{COUNT}(" not in body or _SUSPENDS in body:
         return text
-    if _SUSPENDS in text:
-        return _CALL.sub(rf"  call void @{_ADD}(i64 \1, i64 1)", text)
-    places = iter(range(len(text)))
-
-    def addition(call: re.Match[str]) -> str:
-        room = _room(call[1])
-        before, after = (f"%haulage.{each}.{next(places)}" for each in ("before", "after"))
-        return _lines(
-            f"{before} = load i64, ptr {room}",
-            f"{after} = add i64 {before}, 1",
-            f"store i64 {after}, ptr {room}",
-        ).removesuffix("\n")
-
-    def ending(_: re.Match[str]) -> str:
-        sums = [(number, f"%haulage.sum.{next(places)}") for number in numbers]
-        added = (f"call void @{_ADD}(i64 {number}, i64 {total})" for number, total in sums)
-        return _lines(*(f"{total} = load i64, ptr {_room(n)}" for n, total in sums), *added)
-
-    text = _RETURN.sub(ending, _CALL.sub(addition, text))
-    made = (f"{_room(number)} = alloca i64" for number in numbers)
-    begun = (f"store i64 0, ptr {_room(number)}" for number in numbers)
-    return _HEAD.sub(lambda head: head[0] + _lines(*made, *begun), text, count=1)
+    function = reader.read(text, name)
+    _sum_up(function)
+    return f"{text[:first]}{writer.listing(function)}{text[end:]}"
 
 
-def _room(number: str) -> str:
-    return f"%haulage.count.{number}"
+def _sum_up(function: Function) -> None:
+    counters: dict[str, str] = {}
+    names = map("%haulage.counted.{}".format, count())
+    for block in function.blocks.values():
+        items: list[Instruction] = []
+        for item in block.body:
+            if item.called == f"@{COUNT}":
+                counter = item.operands[0].text
+                room = counters.setdefault(counter, f"%haulage.count.{counter}")
+                before, after = next(names), next(names)
+                items += _made(
+                    f"{before} = load i64, ptr {room}",
+                    f"{after} = add i64 {before}, 1",
+                    f"store i64 {after}, ptr {room}",
+                )
+            else:
+                items.append(item)
+        block.body = items
+    for block in function.blocks.values():
+        if isinstance(block.terminator, Instruction) and block.terminator.opcode == "ret":
+            for counter, room in counters.items():
+                total = next(names)
+                block.body += _made(
+                    f"{total} = load i64, ptr {room}",
+                    f"call void @{_ADD}(i64 {counter}, i64 {total})",
+                )
+    function.blocks[function.entry].body[:0] = _made(
+        *(f"{room} = alloca i64" for room in counters.values()),
+        *(f"store i64 0, ptr {room}" for room in counters.values()),
+    )
 
 
-def _lines(*instructions: str) -> str:
-    return "".join(f"  {each}\n" for each in instructions)
+def _made(*lines: str) -> list[Instruction]:
+    return [reader.read_instruction(line) for line in lines]
