@@ -12,7 +12,7 @@ from haulage._core.memory import live_blocks
 from haulage.checking import host_arrays, host_memory, seam
 from haulage.checking.findings import FREED, LEAK, STREAM, UNINITIALIZED, Finding, Findings
 from haulage.checking.seam import Watched
-from haulage.checking.streams import StreamCheck
+from haulage.checking.streams import Field, StreamCheck, fields
 from haulage.checking.touched import Touched
 from haulage.checking.written import WrittenMemory
 from haulage.runtime.devices.device import Device
@@ -113,18 +113,27 @@ class HostChecks:
         header: bytes,
         captured: Sequence[Any],
         start: Callable[[int, bytes], None],
+        *,
+        is_checked: bool,
     ) -> Callable[[int, bytes], None]:
         if not isinstance(device.backend, Watched):
             self._watch(device)  # one that is not of the process's own devices
         backend: Any = device.backend
         number = backend.number_of(device.id)
-        checker = runtime.current.checker
-        if not (checker and checker.checks_kernels and device.checks_kernels):
-            start = partial(self._counted, start)  # else who checks its threads counts it
+        if not is_checked:
+            start = partial(self._unchecked, start, fields(overload, len(header)))
         touched = Touched(overload, device, configuration, len(header))
         return self.streams.launching(number, overload, header, captured, touched, start)
 
-    def _counted(self, start: Callable[[int, bytes], None], stream: int, packed: bytes) -> None:
+    def _unchecked(
+        self,
+        start: Callable[[int, bytes], None],
+        used: Callable[[bytes], list[Field]],
+        stream: int,
+        packed: bytes,
+    ) -> None:
+        """Start a launch of whose threads nobody is told."""
+        self.written.not_seen(region.extent[0] for _, _, region, _ in used(packed))
         start(stream, packed)
         self.findings.checked(0)
 

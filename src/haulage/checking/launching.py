@@ -177,7 +177,7 @@ class CheckedLaunch:
         but for what is counted."""
         if self._written is not None:
             each = range(len(self._arrays))
-            self._written.not_seen([self._array(number, packed) for number in each])
+            self._written.not_seen(self._array(number, packed).extent[0] for number in each)
         if COVERAGE in self._checks:
             launch = (self._overload, self._device, self._configuration, self._version)
             CountedLaunch(self._findings, *launch).start(stream, packed)
@@ -292,7 +292,7 @@ class CheckedLaunch:
         if written is None:
             return {}
         if not self._instrumented.is_whole:
-            written.not_seen(arrays)
+            written.not_seen(array.extent[0] for array in arrays)
             return {}
         found = written.of_arrays(arrays)
         if self._known.strays:

@@ -146,7 +146,7 @@ class StreamCheck:
     ) -> Start:
         """See `observing.HostChecker`; `device` is the number of one, and `touched` tells what
         launches touch."""
-        fields = _fields(overload, len(header))
+        used = fields(overload, len(header))
         name = overload.body.name
 
         def watched(stream: int, packed: bytes) -> None:
@@ -159,7 +159,7 @@ class StreamCheck:
                 where, site = self._order.name_of(key), call_sites.current()
                 capture = self._order.capture_of(key)
                 what = f"kernel {name}"
-                for reads, writes, region, array in fields(packed):
+                for reads, writes, region, array in used(packed):
                     look = touched, array, packed
                     use = Use(region, moment, what, where, reads, writes, site, name, array, look)
                     self._use(use, capture)
@@ -296,10 +296,10 @@ def _in_words(use: Use) -> str:
 
 # ---- the arguments of a launch ------------------------------------------------------------------
 
-_Field = tuple[bool, bool, Region, str]
+Field = tuple[bool, bool, Region, str]
 
 
-def _fields(overload: Any, skipped: int) -> Callable[[bytes], list[_Field]]:
+def fields(overload: Any, skipped: int) -> Callable[[bytes], list[Field]]:
     """What finds in the argument block of a launch, behind `skipped` bytes, the memory that the
     kernel reads or writes: (reads, writes, region, name of the argument) for each."""
     accesses = overload.access
@@ -315,7 +315,7 @@ def _fields(overload: Any, skipped: int) -> Callable[[bytes], list[_Field]]:
         reads, writes = (True, True) if use is None else (use.reads, use.writes)
         found.append((key, reads, writes, name, offset + skipped))
 
-    def read(packed: bytes) -> list[_Field]:
+    def read(packed: bytes) -> list[Field]:
         given = []
         for key, reads, writes, name, offset in found:
             if key[0] == ARRAY:

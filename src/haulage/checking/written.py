@@ -212,11 +212,11 @@ class WrittenMemory:
             for each in marks:
                 _shed(each.memory)
 
-    def not_seen(self, arrays: Iterable[LaunchedArray]) -> None:
-        """Arrays are given to what is not checked."""
+    def not_seen(self, addresses: Iterable[int]) -> None:
+        """The memory at these addresses is given to what is not checked."""
         with self._lock:
-            for array in arrays:
-                piece = self._pieces.find(array.extent[0])
+            for address in addresses:
+                piece = self._pieces.find(address)
                 if isinstance(piece, Memory):
                     piece.is_seen, piece.written = False, None
 

@@ -48,18 +48,11 @@ class DebuggedPlan(LaunchPlan):
 
     _may_be_checked = False
 
-    def __init__(
-        self, kernel: Any, configuration: Configuration, stream: Any, kinds: Any, args: Any
-    ) -> None:
-        super().__init__(kernel, configuration, stream, kinds, args)
-        if self._placed is not None or not self._device.checks_kernels:
-            return
-        keys = tuple([kind.key for kind in kinds])
-        overload = kernel.overload_for(self._device.code_for, keys)
-        traits = [leaf.trait for kind in kinds for leaf in kind.leaves()]
-        loaded = overload.load(self._device, configuration.block, traits)
-        launch = _Launch(kernel, configuration, self._device, overload.keys, loaded)
-        self._start = partial(launch.start, self._start)
+    def _started_by(self, start: Any, keys: Any, loaded: Any) -> Any:
+        if not self._device.checks_kernels:
+            return start
+        launch = _Launch(self._kernel, self._configuration, self._device, keys, loaded)
+        return partial(launch.start, start)
 
 
 class _Launch:

@@ -554,3 +554,22 @@ def test_records_of_many_bytes_are_checked_by_parts():
     session.end()
     (finding,) = session.findings
     assert finding.element == "target[0].values[0]"
+
+
+# ---- kernels that are not checked ----------------------------------------------------------------
+
+
+def test_what_a_kernel_writes_that_runs_as_python():
+    @cuda.jit
+    def fill(x):
+        i = cuda.grid(1)
+        if i == x.size:
+            breakpoint()
+        x[i] = i
+
+    def launch():
+        x = cuda.device_array(8)
+        fill[2, 4](x)
+        np.testing.assert_array_equal(x.copy_to_host(), np.arange(8))
+
+    assert found(launch) == []

@@ -37,7 +37,7 @@ from haulage.runtime.launch.kinds import (
     int_kinds,
     number_kinds,
 )
-from haulage.runtime.launch.loaded import Configuration, check_limits
+from haulage.runtime.launch.loaded import Configuration, Loaded, check_limits
 from haulage.runtime.launch.packing import Block
 from haulage.runtime.launch.placement import Placement, call_all, place_of_launch
 from haulage.runtime.process import runtime
@@ -132,23 +132,32 @@ class LaunchPlan(PlanBase):
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
         checker = self._checker
+        is_checked = False
         if (
             self._may_be_checked
             and checker is not None
             and checker.checks_kernels
             and device.checks_kernels
         ):
+            is_checked = True
             version = overload.version_for([kind.trait for kind in each])
             checked = checker.checked(overload, device, configuration, version)
             self._captured, header, self._start = checked.captured, b"", checked.start
         else:
             loaded = overload.load(device, configuration.block, [kind.trait for kind in each])
             self._captured = loaded.captured
-            header, self._start = loaded.prepare(configuration)
+            header, start = loaded.prepare(configuration)
+            self._start = self._started_by(start, overload.keys, loaded)
         host_checker = runtime.current.host_checker
         if host_checker is not None:
             self._start = host_checker.launching(
-                device, overload, configuration, header, self._captured, self._start
+                device,
+                overload,
+                configuration,
+                header,
+                self._captured,
+                self._start,
+                is_checked=is_checked,
             )
         self._block = Block(header, overload.keys, keys)
         self._packer, self._conversions = self._block.packer, self._block.conversions
@@ -156,6 +165,12 @@ class LaunchPlan(PlanBase):
         self._special = bool(self._moving or self._ordered or self._conversions)
         # The default stream's use of memory is noted anyway, but that of other devices' memory.
         self._notes = bool(self._captured) or self._apart
+
+    def _started_by(
+        self, start: Callable[[int, bytes], None], keys: tuple[Key, ...], loaded: Loaded
+    ) -> Callable[[int, bytes], None]:
+        """What launches that are not checked are started by: `start`, the code's own start."""
+        return start
 
     def _is_placed(self, kind: Kind) -> bool:
         """Whether an argument has to be copied or opened before its key is known."""

@@ -156,10 +156,12 @@ class HostChecker(Protocol):
         header: bytes,
         captured: "Sequence[DeviceNDArray]",
         start: Callable[[int, bytes], None],
+        *,
+        is_checked: bool,
     ) -> Callable[[int, bytes], None]:
         """What launches of an overload in a configuration, whose code uses the arrays `captured`,
         are started by, in the place of `start`: a function of the handle of a stream, and of the
-        header with the argument block behind it."""
+        header with the argument block behind it. `is_checked`: whether their threads are."""
         ...
 
     def allocated(self, block: "Block") -> None:
