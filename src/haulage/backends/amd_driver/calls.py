@@ -21,8 +21,6 @@ _ADVICE = calls.ADVICE | {
     35: "the kernel's module amdgpu is too old for this ROCm",
     101: "no such device is visible, or none at all: haulage info --verbose says what may keep it "
     "away",
-    800: "a callback of a stream cannot use an AMD device: else it is easily one that waits for "
-    "work that begins only when it has returned",
     801: "this version of ROCm, or the device, does not have it",
 }
 

@@ -1,6 +1,7 @@
 """Looking for the HIP runtime, and for what keeps it from finding a device."""
 
 import ctypes
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ _KFD = Path("/dev/kfd")
 def probe() -> Probe:
     """Look for the runtime and its devices; never raises."""
     found = find()
+    refused = functools.partial(Probe, False, found.looked_for)
     if found.library is None:
         card = _cards()
         which = f"no HIP runtime: {failures(found)}"
@@ -31,24 +33,25 @@ def probe() -> Probe:
                 "needs, or the runtime anew"
             )
             short = "the HIP runtime cannot be loaded"
-            return Probe(False, found.looked_for, f"{card}; {which}" if card else which, short)
+            return refused(f"{card}; {which}" if card else which, short)
         if not card:
-            return Probe(False, found.looked_for, which, "no HIP runtime")
+            return refused(which, "no HIP runtime")
         install = (
             f"{card}, but no HIP runtime: install ROCm (amdgpu-install --usecase=hip, or the "
             "distribution's package libamdhip64), or set ROCM_PATH to its folder"
         )
         # No advice to programs: many processors have such a device, which nobody computes on.
         short = f"{card}, but no HIP runtime"
-        return Probe(False, found.looked_for, f"{install}; {failures(found)}", short)
+        return refused(f"{install}; {failures(found)}", short)
     try:
         return _ask(found, found.library)
     except AttributeError as error:
         answer = f"the library is not the HIP runtime it is named after: {error}"
-        return Probe(False, found.looked_for, answer, "the HIP runtime is something else")
+        return refused(answer, "the HIP runtime is something else")
 
 
 def _ask(found: Search, library: ctypes.CDLL) -> Probe:
+    refused = functools.partial(Probe, False, found.looked_for)
     which = file_of(library, "hipInit") or found.attempts[-1][0]
     number, count = ctypes.c_int(), ctypes.c_int()
     status = library.hipInit(0)
@@ -58,9 +61,7 @@ def _ask(found: Search, library: ctypes.CDLL) -> Probe:
         if found.broken:
             which += f" (passed over: {found.broken})"
         if its < OLDEST:
-            return Probe(
-                False,
-                found.looked_for,
+            return refused(
                 f"{which}, is too old: Haulage needs ROCm {OLDEST[0]}.{OLDEST[1]} or later",
                 f"the HIP runtime is too old: ROCm {its[0]}.{its[1]}",
             )
@@ -71,12 +72,12 @@ def _ask(found: Search, library: ctypes.CDLL) -> Probe:
         answer = f"{which}, answers {status} ({told(library, status)})"
         if not causes:
             short = f"the HIP runtime answers {status} ({told(library, status)})"
-            return Probe(False, found.looked_for, answer, short)
+            return refused(answer, short)
         short = "no AMD device"
         if _cards() or _KFD.exists():
             # Of the first cause what is so; what may help stands behind the colon.
             short = f"the HIP runtime has no device: {causes[0].split(': ')[0]}"
-        return Probe(False, found.looked_for, f"{answer}: {'; '.join(causes)}", short)
+        return refused(f"{answer}: {'; '.join(causes)}", short)
     return Probe(count.value > 0, found.looked_for, f"{which}, with {count.value} device(s)")
 
 

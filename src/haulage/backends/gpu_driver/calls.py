@@ -45,6 +45,8 @@ ADVICE = {
     "blocks, or max_registers or launch_bounds at the kernel's decorator",
     712: "part of the memory is pinned already",
     720: "the grid has more blocks than can be there at one time",
+    NOT_PERMITTED: "a callback of a stream cannot use the device: else it is easily one that waits "
+    "for work that begins only when it has returned",
     900: "the stream is being captured, and this cannot be",
     901: "something before has ended the capture",
     906: "the default stream waits for streams that are being captured; use another one, or one "

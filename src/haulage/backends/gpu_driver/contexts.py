@@ -87,13 +87,13 @@ class Contexts(Current):
     def check_process(self) -> None:
         """Raise DeviceError in a child that was forked after the driver was used."""
         if self.forked:
+            device = self._calls.device_words
             raise DeviceError(
                 3,
-                f"process {os.getpid()} was forked from one that had used "
-                f"{self._calls.device_words}, and {self._calls.fork_words} does not work in such a "
-                "child: start processes with "
-                "multiprocessing.get_context('spawn') or 'forkserver', or use the device for the "
-                "first time in the children",
+                f"process {os.getpid()} was forked from one that had used {device} "
+                f"or looked for it, and {self._calls.fork_words} does not work in such a child: "
+                "start processes with multiprocessing.get_context('spawn') or 'forkserver', or "
+                "look for devices for the first time in the children",
             )
 
 

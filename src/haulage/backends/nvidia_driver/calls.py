@@ -3,12 +3,12 @@
 import functools
 import importlib
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from haulage.backends.gpu_driver import calls
 from haulage.backends.gpu_driver.calls import NOT_FOUND
-from haulage.backends.nvidia_driver import forms, looking, recordings
+from haulage.backends.nvidia_driver import forms, looking
+from haulage.backends.nvidia_driver.recordings import APART, apart
 from haulage.errors import DeviceError, Unsupported
 
 _DESTROYED = "another library has destroyed the context of the device, or reset the device"
@@ -23,8 +23,6 @@ _ADVICE = calls.ADVICE | {
     711: "the device reaches the memory of as many others as it can",
     218: "the driver could not assemble the code",
     222: "the code is newer than the driver: update the driver",
-    800: "a callback of a stream cannot use an NVIDIA device: else it is easily one that waits for "
-    "work that begins only when it has returned",
 }
 
 # Functions that are called by their addresses, with the CUDA versions that they came with.
@@ -61,9 +59,8 @@ _WORK = (0, 1, 2)
 
 @functools.cache
 def bindings() -> Any:
-    """What `cuda.bindings.driver` has, with functions that no recording of others' is spoilt by."""
-    module = importlib.import_module(looking.BINDINGS)
-    return SimpleNamespace(**{**vars(module), **recordings.apart_in(module)})
+    """`cuda.bindings.driver`."""
+    return importlib.import_module(looking.BINDINGS)
 
 
 class Calls(calls.Calls):
@@ -86,10 +83,13 @@ class Calls(calls.Calls):
     def __init__(self) -> None:
         super().__init__()
         self._driver = bindings()
+        self._exchange_mode = self.address("ThreadExchangeStreamCaptureMode")
         self._forms = forms.forms(self._driver, self.address("EventElapsedTime"))
 
     def _made(self, name: str) -> calls.Answering:
         function = self._forms.get(name) or self._plain(name)
+        if name in APART:
+            function = apart(function, self._exchange_mode)
 
         def made(*args: Any) -> tuple[int, Any]:
             try:

@@ -1,6 +1,7 @@
 """Looking for CUDA's driver, and for the package by which it is called."""
 
 import ctypes
+import functools
 import importlib
 import os
 import sys
@@ -53,14 +54,13 @@ def probe() -> Probe:
 
 
 def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
+    refused = functools.partial(Probe, False, found.looked_for)
     number, count = ctypes.c_int(), ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(number))
     version = (number.value // 1000, number.value % 1000 // 10)
     its = f"the driver is there, for CUDA {version[0]}.{version[1]}"
     if version < OLDEST:
-        return Probe(
-            False,
-            found.looked_for,
+        return refused(
             f"{its}, which is too old: Haulage needs one for CUDA {OLDEST[0]}.{OLDEST[1]} or "
             f"later, which is driver {_OLDEST_RELEASE}",
             f"its driver is too old: CUDA {version[0]}.{version[1]}, "
@@ -72,27 +72,21 @@ def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
     if status:
         cause = _CAUSES.get(status, "see the driver's log (dmesg)")
         named = _named(driver, status)
-        return Probe(
-            False,
-            found.looked_for,
+        return refused(
             f"{its}; {asked} answered {named}: {cause}",
             f"its driver answers {named}",
         )
     its += f", with {count.value} device(s)"
     missing = _missing_bindings()
     if not missing and os.environ.get(_OTHER_DEFAULT) and _bindings_version() < (13, 2):
-        return Probe(
-            False,
-            found.looked_for,
+        return refused(
             f"{its}, but {_OTHER_DEFAULT} is set, by which cuda-bindings of before 13.2 takes "
             "another default stream than Haulage: unset it, and name "
             "cuda.per_thread_default_stream() where that is meant",
             f"{_OTHER_DEFAULT} is set",
         )
     if missing:
-        return Probe(
-            False,
-            found.looked_for,
+        return refused(
             f"{its}, but {missing}: {_INSTALL}",
             f"{missing}: {_INSTALL}",
             f"an NVIDIA driver is there, and is not used, as {missing}; install it with: "

@@ -8,52 +8,42 @@ by it: see `streams`.
 """
 
 import ctypes
-import functools
 from collections.abc import Callable
 from typing import Any
 
 APART = (
-    *("cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost"),
-    *("cuMemHostRegister", "cuMemHostUnregister", "cuMemAddressReserve", "cuMemAddressFree"),
-    *("cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemAdvise"),
-    *("cuMemRetainAllocationHandle", "cuMemExportToShareableHandle"),
-    *("cuMemImportFromShareableHandle", "cuIpcGetMemHandle", "cuIpcOpenMemHandle"),
-    *("cuIpcCloseMemHandle", "cuCtxEnablePeerAccess", "cuDevicePrimaryCtxRetain"),
-    *("cuCtxGetLimit", "cuCtxSetLimit"),
+    *("MemAlloc", "MemAllocManaged", "MemFree", "MemHostAlloc", "MemFreeHost"),
+    *("MemHostRegister", "MemHostUnregister", "MemAddressReserve", "MemAddressFree"),
+    *("MemCreate", "MemRelease", "MemMap", "MemUnmap", "MemSetAccess", "MemAdvise"),
+    *("MemRetainAllocationHandle", "MemExportToShareableHandle"),
+    *("MemImportFromShareableHandle", "IpcGetMemHandle", "IpcOpenMemHandle"),
+    *("IpcCloseMemHandle", "CtxEnablePeerAccess", "DevicePrimaryCtxRetain"),
+    *("CtxGetLimit", "CtxSetLimit"),
     # The driver may load code when it is first asked for something of it.
-    *("cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuModuleGetGlobal"),
-    *("cuFuncGetAttribute", "cuFuncSetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor"),
-    *("cuLinkCreate", "cuLinkAddData", "cuLinkComplete", "cuLinkDestroy"),
-    *("cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamQuery", "cuStreamSynchronize"),
-    *("cuEventCreate", "cuEventDestroy", "cuEventQuery", "cuEventSynchronize"),
-    *("cuGraphInstantiate", "cuGraphDestroy", "cuGraphExecDestroy"),
+    *("ModuleLoadDataEx", "ModuleUnload", "ModuleGetFunction", "ModuleGetGlobal"),
+    *("FuncGetAttribute", "FuncSetAttribute", "OccupancyMaxActiveBlocksPerMultiprocessor"),
+    *("LinkCreate", "LinkAddData", "LinkComplete", "LinkDestroy"),
+    *("StreamCreateWithPriority", "StreamDestroy", "StreamQuery", "StreamSynchronize"),
+    *("EventCreate", "EventDestroy", "EventQuery", "EventSynchronize"),
+    *("GraphInstantiate", "GraphDestroy", "GraphExecDestroy"),
 )
 
-_NAME, _SINCE = b"cuThreadExchangeStreamCaptureMode", 10010
 _RELAXED = 2
 
 
-def apart_in(module: Any) -> dict[str, Callable[..., Any]]:
-    """Those functions of `cuda.bindings.driver`, called in the relaxed mode, by their names."""
+def apart(function: Callable[..., Any], exchange_mode: int) -> Callable[..., Any]:
+    """A function, called in the relaxed mode. `exchange_mode` is the address of
+    cuThreadExchangeStreamCaptureMode: it comes twice with each call, and is quicker so than by
+    cuda-bindings."""
+    exchange = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(exchange_mode)
 
-    @functools.cache
-    def exchanging() -> Callable[[Any], int]:
-        # By its address, as it comes twice with each call: quicker than by cuda-bindings.
-        _, address, _ = module.cuGetProcAddress(_NAME, _SINCE, 0)
-        return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
+    def called(*args: Any) -> Any:
+        mode = ctypes.c_int(_RELAXED)
+        at = ctypes.byref(mode)
+        exchange(at)  # now it has the mode that was the thread's
+        try:
+            return function(*args)
+        finally:
+            exchange(at)
 
-    def apart(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def called(*args: Any) -> Any:
-            exchange = exchanging()
-            mode = ctypes.c_int(_RELAXED)
-            at = ctypes.byref(mode)
-            exchange(at)  # now it has the mode that was the thread's
-            try:
-                return function(*args)
-            finally:
-                exchange(at)
-
-        return called
-
-    return {name: apart(getattr(module, name)) for name in APART}
+    return called
