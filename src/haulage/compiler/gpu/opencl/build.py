@@ -12,7 +12,7 @@ from haulage.compiler.gpu.opencl.expansions import expanded
 from haulage.compiler.gpu.opencl.mathematics import with_functions
 from haulage.compiler.gpu.opencl.memory import with_address_spaces
 from haulage.compiler.gpu.opencl.widths import with_known_widths
-from haulage.compiler.gpu.opencl.words import has_lanes, with_indices
+from haulage.compiler.gpu.opencl.words import has_lanes, in_a_row, with_indices, with_known_limits
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import has_private_arrays, unrolled
 from haulage.targets.base import Target
@@ -40,8 +40,9 @@ def build(text: str, name: str, target: Target, options: Options, kernel: Lowere
     Raises:
         CompileError: SPIR-V has no word for something, or a thread's arrays are too large.
     """
-    linked = with_indices(with_functions(counted_anew(text)))
+    linked = with_functions(counted_anew(text))
     lanes = target.warp_size if has_lanes(linked) else 0
+    linked = with_known_limits(linked) if lanes else with_indices(linked)
     module = llvm.parse(linked)
     keep_together(module)
     internalise(module, name)
@@ -57,6 +58,10 @@ def build(text: str, name: str, target: Target, options: Options, kernel: Lowere
     else:
         llvm.optimise(module, target, 0, widen=False)
         llvm.run_passes(module, target, "sroa")
+    if lanes:
+        llvm.run_passes(module, target, "instruction_namer")
+        module = llvm.parse(in_a_row(str(module), name))
+        llvm.optimise(module, target, 1 if options.optimised else 0, widen=False)
     llvm.run_passes(
         module, target, "global_dead_code_eliminate", "lower_switch", "instruction_namer"
     )

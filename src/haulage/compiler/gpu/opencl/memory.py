@@ -26,8 +26,11 @@ _COUNTED = re.compile(r"\bptr (getelementptr [a-z ]*\([^()]*, ptr addrspace\((\d
 _DEFINED_VARIABLE = re.compile(rf"(?m)^(@{_NAME} = (?:[\w]+ )*?)(global|constant) (?!addrspace)")
 _SPACE = re.compile(r"ptr addrspace\((\d)\)")
 _MEMORY = re.compile(r"^(llvm\.mem(?:cpy|move|set)(?:\.inline)?)\.p0(?:\.p0)?\.(i\d+)$")
-# Calls that say something to LLVM only.
-_NOTES = ("llvm.assume", "llvm.experimental.noalias.", "llvm.lifetime.", "llvm.dbg.")
+# Calls that say something to LLVM only, or that a stack may be used again.
+_NOTES = (
+    *("llvm.assume", "llvm.experimental.noalias.", "llvm.lifetime.", "llvm.dbg."),
+    *("llvm.stacksave", "llvm.stackrestore"),
+)
 _NULL = frozenset(("null", "poison", "undef"))
 
 
@@ -64,7 +67,8 @@ def _declarations(text: str, body: str) -> str:
         if line.startswith("declare "):
             called = re.search(rf"@({_NAME})\(", line)
             assert called is not None, line
-            if f"@{called[1]}(" not in body:
+            # Those of memory have names that say of which: `_Kernel.declared` has them.
+            if f"@{called[1]}(" not in body or called[1].startswith("llvm.mem"):
                 continue
             line = _PLAIN.sub(f"ptr addrspace({_GENERIC})", line)
         if not line.startswith(("!", ";")):
