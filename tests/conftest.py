@@ -228,12 +228,14 @@ def pytest_itemcollected(item):
 def pytest_collection_modifyitems(config, items):
     """Skip what does not hold on GPUs there. The ways of running threads are the processor's: what
     is PTX is run in one of them."""
+    # Tests that name no device run on the one of `HAULAGE_DEVICE`.
+    named = "opencl" if config.getoption("--devices") == "opencl" else None
     seen = set()
     kept, left_out = [], []
     for item in items:
         callspec = getattr(item, "callspec", None)
         given = {} if callspec is None else callspec.params
-        kind = getattr(given.get("device"), "kind", None)
+        kind = getattr(given.get("device"), "kind", named)
         if kind in (ptx_double.KIND, "nvidia", "amd", "opencl"):
             others = tuple(repr(each) for name, each in given.items() if name not in _WAYS)
             key = (item.path, item.originalname, others)

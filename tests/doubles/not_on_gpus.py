@@ -8,14 +8,15 @@ _TABLE = Path(__file__).with_suffix(".toml")
 
 
 @functools.cache
-def _reasons() -> dict[str, tuple[str, list[str], list[str]]]:
-    """Test, as `room/test_file.py::name`, or all of such a file -> (why it does not hold, the kinds
-    of devices that are meant, the stand-ins whose fault that is)."""
-    found = {}
+def _reasons() -> dict[str, list[tuple[str, list[str], list[str]]]]:
+    """Test, as `room/test_file.py::name`, all of such a file, or all of a folder, `room/` -> for
+    each group (why it does not hold, the kinds of devices that are meant, the stand-ins whose fault
+    that is)."""
+    found: dict[str, list[tuple[str, list[str], list[str]]]] = {}
     for group in tomllib.loads(_TABLE.read_text())["group"]:
         for test in group["tests"]:
-            assert test not in found, test
-            found[test] = group["why"], group.get("kinds", []), group.get("doubles", [])
+            entry = group["why"], group.get("kinds", []), group.get("doubles", [])
+            found.setdefault(test, []).append(entry)
     return found
 
 
@@ -25,15 +26,17 @@ def reason(file: str, name: str, *, kind: str, double: str | None) -> str | None
     Args:
         file: the path of the test's file below tests/device.
         name: that of the test, with its parameters in brackets.
-        kind: the kind of the device, "ptx", "nvidia" or "amd".
+        kind: the kind of the device, "ptx", "nvidia", "amd" or "opencl".
         double: which stand-in for a GPU it is, "ptx", "nvidia" or "amd"; None: it is none.
     """
     plain = name.partition("[")[0]
     known = _reasons()
-    why, kinds, faulty = known.get(f"{file}::{plain}", known.get(file, ("", [], [])))
-    if (kinds and kind not in kinds) or (faulty and double not in faulty):
-        return None
-    return why or None
+    folders = [f"{folder.as_posix()}/" for folder in Path(file).parents]
+    for named in (f"{file}::{name}", f"{file}::{plain}", file, *folders):
+        for why, kinds, faulty in known.get(named, ()):
+            if (not kinds or kind in kinds) and (not faulty or double in faulty):
+                return why
+    return None
 
 
 def tests() -> list[str]:

@@ -448,7 +448,7 @@ def test_memory_that_was_given_back_under_a_holder_is_told_to_be_lost():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_child_has_the_elements_that_the_host_has(device):
-    if device.kind in ("nvidia", "amd"):
+    if device.kind in ("nvidia", "amd", "opencl"):
         pytest.skip("a GPU's driver does not live on in a forked child")
     a = SmartArray(numbers())
     held = theirs(a.get("gpu"))

@@ -769,7 +769,7 @@ def test_what_was_only_on_a_device_whose_memory_is_given_back_is_told_to_be_lost
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_child_has_the_elements(device):
-    if device.kind in ("nvidia", "amd"):
+    if device.kind in ("nvidia", "amd", "opencl"):
         pytest.skip("a GPU's driver does not live on in a forked child")
     a = SmartArray(numbers())
     double[1, 32](a)

@@ -20,7 +20,7 @@ def test_every_test_that_is_named_is_there(named):
     for test in named.tests():
         file, _, name = test.partition("::")
         assert (DEVICE_TESTS / file).exists(), file
-        assert not name or name in names(file), test
+        assert not name or name.partition("[")[0] in names(file), test
 
 
 def reason(file, name, double, kind="nvidia"):
@@ -37,6 +37,15 @@ def test_reasons_are_given_for_devices_and_for_stand_ins():
     assert reason("compiler/simt/test_kernels.py", "test_saxpy_with_a_guard", "ptx", "ptx") is None
     for kind, is_skipped in (("nvidia", True), ("ptx", True), ("amd", False)):
         assert bool(reason("lang/test_wavebarrier.py", "test_a[x]", None, kind)) is is_skipped
+
+
+def test_reasons_are_given_for_folders_and_for_single_cases():
+    assert "CPU device" in reason("checking/test_races.py", "test_a[opencl:0]", None, "opencl")
+    assert reason("checking/test_races.py", "test_a[nvidia:0]", None) is None
+    copying = "runtime/arrays/test_copying.py"
+    overlap = "test_source_and_target_may_overlap_by_way_of_the_host"
+    assert "DLPack" in reason(copying, f"{overlap}[opencl:0-dlpack]", None, "opencl")
+    assert reason(copying, f"{overlap}[opencl:0-view]", None, "opencl") is None
 
 
 def test_whole_files_and_single_tests_are_not_checked():

@@ -10,7 +10,7 @@ from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.opencl_driver import spirv
 from haulage.backends.opencl_driver.calls import Calls
 from haulage.backends.opencl_driver.contexts import Contexts
-from haulage.backends.opencl_driver.devices import Device
+from haulage.backends.opencl_driver.devices import LOCAL_MEM_SIZE, MOST_THREADS, Device
 from haulage.backends.opencl_driver.spirv import Parameters
 from haulage.channel import CHANNEL
 from haulage.errors import DeviceError, Unsupported
@@ -147,7 +147,7 @@ class Code(code.Code):
     def info(self, function: int) -> dict[str, int]:
         """What OpenCL tells of a kernel; it tells of no registers and no constants."""
         return {
-            "max_threads": self.asked(function, _WORK_GROUP_SIZE),
+            "max_threads": self._most_threads(function),
             "registers": 0,
             "shared_bytes": self.asked(function, _LOCAL_MEM_SIZE),
             "const_bytes": 0,
@@ -160,8 +160,14 @@ class Code(code.Code):
         raise Unsupported(f"variable {name!r}: OpenCL gives no addresses of a module's variables")
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
-        """One block: OpenCL does not tell what a compute unit runs at one time."""
-        return int(threads <= self.asked(function, _WORK_GROUP_SIZE))
+        """One block, if that can be: OpenCL does not tell what a compute unit runs at one time."""
+        device = self.kernels[function].module.device
+        room = self._calls.number("clGetDeviceInfo", device.handle, LOCAL_MEM_SIZE)
+        shared = shared_bytes + self.asked(function, _LOCAL_MEM_SIZE)
+        return int(threads <= self._most_threads(function) and shared <= room)
+
+    def _most_threads(self, function: int) -> int:
+        return min(self.asked(function, _WORK_GROUP_SIZE), MOST_THREADS)
 
     def asked(self, function: int, what: int) -> int:
         """A figure of a kernel."""

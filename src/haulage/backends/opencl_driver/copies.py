@@ -79,11 +79,11 @@ class Copies(copies.Copies):
         self._streams.enqueue(stream, name, command, (dst, size * count))
 
     def prefetch(self, address: int, nbytes: int, device: int, stream: int) -> None:
-        """Move shared memory to the device, or to the host."""
+        """Move shared memory to the device, or to the host; on a processor it is at both."""
         name, here = "clEnqueueMigrateMemINTEL", self._contexts.here()
-        call = here.functions[name]
-        # Processors have it there, and Intel's driver for them takes nothing else.
-        flags = _TO_HOST if device < 0 or here.kind == PROCESSOR else 0
+        if here.kind == PROCESSOR:
+            return
+        call, flags = here.functions[name], _TO_HOST if device < 0 else 0
 
         def command(queue: int, count: int, waits: int | None, event: int) -> int:
             return call(queue, address, nbytes, flags, count, waits, event)

@@ -29,6 +29,8 @@ GPU, PROCESSOR = 4, 2
 _ACCESS = 1
 
 _USM = "cl_intel_unified_shared_memory"
+# Of a block, on all kinds of devices.
+MOST_THREADS = 1024
 # The lanes of warps of `cuda`, which kernels ask for.
 _LANES = 32
 

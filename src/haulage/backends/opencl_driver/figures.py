@@ -14,7 +14,10 @@ from haulage.errors import DeviceError
 # CPU device.
 _CAPABILITY, _CUDA = (9, 0), (12, 0)
 _LANES = 32
-_GRID = 2**31 - 1
+_STATIC_SHARED = 48 << 10
+# What CUDA's devices have, at the most: programs that are portable keep to it, and their sizes are
+# refused alike everywhere.
+_BLOCK, _GRID = (devices.MOST_THREADS, 1024, 64), (2**31 - 1, 65535, 65535)
 # Bytes of a launch's arguments that the code and the driver add.
 _ADDED = 64
 
@@ -30,11 +33,12 @@ def properties(calls: Calls, device: Device) -> Properties:
 
     sizes = calls.asked("clGetDeviceInfo", device.handle, devices.MAX_WORK_ITEM_SIZES)
     x, y, z = (int.from_bytes(sizes[at : at + 8], "little") for at in (0, 8, 16))
-    threads, shared = number(devices.MAX_WORK_GROUP_SIZE), number(devices.LOCAL_MEM_SIZE)
+    threads = min(number(devices.MAX_WORK_GROUP_SIZE), devices.MOST_THREADS)
+    shared = number(devices.LOCAL_MEM_SIZE)
     units = number(devices.MAX_COMPUTE_UNITS)
     on_processor = device.kind == PROCESSOR
     figures = {
-        "INTEGRATED": int(on_processor),
+        "INTEGRATED": 0,
         "CAN_MAP_HOST_MEMORY": 1,
         "UNIFIED_ADDRESSING": 1,
         "MANAGED_MEMORY": 1,
@@ -58,7 +62,8 @@ def properties(calls: Calls, device: Device) -> Properties:
         "MAX_THREADS_PER_MULTIPROCESSOR": threads,
         "MAX_BLOCKS_PER_MULTIPROCESSOR": 1,
         "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": shared,
-        "MAX_SHARED_MEMORY_PER_BLOCK": shared,
+        "MAX_SHARED_MEMORY_PER_BLOCK": min(shared, _STATIC_SHARED),
+        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": shared,
         "TOTAL_CONSTANT_MEMORY": number(devices.MAX_CONSTANT_BUFFER_SIZE),
         # Nor how many registers there are.
         "MAX_REGISTERS_PER_BLOCK": 64 << 10,
@@ -76,9 +81,9 @@ def properties(calls: Calls, device: Device) -> Properties:
         multiprocessors=units,
         warp_size=_LANES,
         max_threads_per_block=threads,
-        max_block=(min(x, threads), min(y, threads), min(z, threads)),
-        max_grid=(_GRID, _GRID, _GRID),
-        max_static_shared=shared,
+        max_block=(min(x, _BLOCK[0]), min(y, _BLOCK[1]), min(z, _BLOCK[2])),
+        max_grid=_GRID,
+        max_static_shared=min(shared, _STATIC_SHARED),
         max_dynamic_shared=shared,
         total_memory=number(devices.GLOBAL_MEM_SIZE),
         architecture="spirv64",

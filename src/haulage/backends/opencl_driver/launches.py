@@ -10,6 +10,7 @@ from haulage.backends.opencl_driver import spirv
 from haulage.backends.opencl_driver.calls import Calls
 from haulage.backends.opencl_driver.code import Code, Kernel
 from haulage.backends.opencl_driver.contexts import Contexts
+from haulage.backends.opencl_driver.devices import PROCESSOR
 from haulage.backends.opencl_driver.memory import Memory
 from haulage.backends.opencl_driver.streams import Streams
 from haulage.errors import DeviceError
@@ -85,10 +86,14 @@ class Launches(launches.Launches):
 
     def most_together(self, function: int, threads: int) -> int:
         """How many blocks of that size the current device runs at one time; 1 where its driver
-        does not say."""
+        does not say.
+
+        On processors Intel's driver tells a number that holds for its own barrier between blocks:
+        those that look at a counter in turns wait for one that has not begun.
+        """
         device, name = self._opencl.here(), "clGetKernelMaxConcurrentWorkGroupCountINTEL"
         ask = device.functions.get(name)
-        if ask is None:
+        if ask is None or device.kind == PROCESSOR:
             return 1
         queue, count = self._streams.find(0).queue, ctypes.c_size_t()
         first, local = _Sizes(0, 0, 0), _Sizes(threads, 1, 1)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from haulage._core.driver import NOT_PERMITTED
 from haulage.backends.base import NON_BLOCKING
 from haulage.backends.gpu_driver import streams
 from haulage.backends.gpu_driver.calls import NOT_READY
@@ -50,10 +51,12 @@ class Stream:
 
 @dataclass
 class _Of:
-    """What is known of the streams of a device. `ahead` are the blocking streams that have commands
-    which the default stream does not wait for yet; `ended` last events of streams that are gone."""
+    """What is known of the streams of a device. `marks` has markers of what the default stream
+    waits for, `ahead` are the blocking streams that have commands which it does not wait for yet;
+    `ended` last events of streams that are gone."""
 
     default: Stream
+    marks: Stream
     own: dict[int, Stream] = field(default_factory=dict)
     ahead: dict[int, Stream] = field(default_factory=dict)
     ended: list[int] = field(default_factory=list)
@@ -117,17 +120,28 @@ class Streams(streams.Streams):
     def _here(self, device: int) -> _Of:
         of = self._of.get(device)
         if of is None:
-            of = self._of[device] = _Of(self._made(device, blocking=False))
+            of = self._of[device] = _Of(
+                self._made(device, blocking=False), self._made(device, blocking=False)
+            )
         return of
 
     def find(self, handle: int) -> Stream:
-        """The stream with that handle; 0 is the default stream of the current device."""
+        """The stream with that handle; 0 is the default stream of the current device.
+
+        Raises:
+            DeviceError: there is none; or this is a callback, which may wait for itself.
+        """
+        self._check_outside()
         if not handle:
             return self._here(self._contexts.device()).default
         stream = self._streams.get(handle)
         if stream is None:
             raise DeviceError(f"OpenCL has no stream {handle:#x} of Haulage's; it may be destroyed")
         return stream
+
+    def _check_outside(self) -> None:
+        if self._calls.inside.callback:
+            raise self._calls.refused("a call in a callback of a stream", NOT_PERMITTED)
 
     def destroy(self, handle: int) -> None:
         """Give a stream back; what it holds runs to its end."""
@@ -203,13 +217,21 @@ class Streams(streams.Streams):
             of.ahead[stream.handle] = stream
         self._flush(stream.queue)
 
-    def held(self, handle: int) -> int:
+    def held(self, handle: int, marked: bool = False) -> int:
         """What stands for all that a stream has been given so far, in the default stream also for
-        what the blocking ones have: an event, kept until it is released, or 0: there is nothing."""
+        what the blocking ones have: an event, kept until it is released, or 0: there is nothing.
+
+        With `marked` it is an event of its own, which tells when all of that was over. In the
+        default stream it is none of its commands, as later ones of other streams would wait for it.
+        """
         with self.lock:
             stream = self.find(handle)
             of = self._of[stream.device]
-            if stream is of.default and of.ahead:
+            if stream is of.default and (marked or of.ahead):
+                behind = [each.last for each in (stream, *of.ahead.values()) if each.last]
+                stream = of.marks
+                self._enqueue(stream, "clEnqueueMarkerWithWaitList", self._marker, (), (*behind,))
+            elif marked:
                 self._enqueue(stream, "clEnqueueMarkerWithWaitList", self._marker)
             if stream.last:
                 self._retain(stream.last)
@@ -261,7 +283,9 @@ class Streams(streams.Streams):
                 raise
 
     def query(self, handle: int) -> bool:
-        """Whether a stream's work is done."""
+        """Whether a stream's work is done; no in a callback, where it cannot be asked."""
+        if self._calls.inside.callback:
+            return False
         event = self.held(handle)
         return self._is_reached(event, release=True)
 
@@ -314,12 +338,10 @@ class Streams(streams.Streams):
                 event.mark = stream.recording.mark(stream.handle)
                 return
             # The end of the last command is when that was over, not when this is handed over.
-            if event.timing or not stream.last or self._of[stream.device].ahead:
-                self._enqueue(stream, "clEnqueueMarkerWithWaitList", self._marker)
-            self._retain(stream.last)
+            held = self.held(handle, marked=event.timing or not stream.last)
             if event.record:
                 self._release(event.record)
-            event.record, event.stream, event.mark = stream.last, handle, None
+            event.record, event.stream, event.mark = held, handle, None
 
     def wait_event(self, handle: int, number: int) -> None:
         """Order a stream after an event."""
@@ -332,6 +354,7 @@ class Streams(streams.Streams):
 
     def event_synchronize(self, number: int) -> int | None:
         """Wait for a record; the stream that it was made in, None if there is none."""
+        self._check_outside()
         with self.lock:
             event = self._events[number]
             record, stream = event.record, event.stream
@@ -342,7 +365,9 @@ class Streams(streams.Streams):
         return stream
 
     def event_query(self, number: int) -> bool:
-        """Whether a record is reached."""
+        """Whether a record is reached; no in a callback, where it cannot be asked."""
+        if self._calls.inside.callback:
+            return False
         with self.lock:
             return self._is_reached(self._events[number].record)
 

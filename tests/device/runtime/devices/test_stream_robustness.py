@@ -81,7 +81,7 @@ def test_streams_and_events_dropped_while_busy_lose_no_work(device, hold_up):
     assert (x.copy_to_host() == 50).all()
     del x
     gc.collect()
-    if device.kind in ("nvidia", "amd"):
+    if device.kind in ("nvidia", "amd", "opencl"):
         return  # its driver may crash on a handle that it does not know
     for stream, mark in handles:
         with pytest.raises(DeviceError):

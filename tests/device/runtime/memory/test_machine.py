@@ -292,7 +292,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def fork(self):
         # A GPU's driver does not live on in a forked child.
-        if self.gates or not hasattr(os, "fork") or self.device.kind in ("nvidia", "amd"):
+        if self.gates or not hasattr(os, "fork") or self.device.kind in ("nvidia", "amd", "opencl"):
             return
         self.device.synchronize()
         memory.stats(self.device)
