@@ -1,6 +1,7 @@
 """Measures how accurate `math` is in kernels, as docs/math.md lists it: prints the table's rows.
 
-`python scripts/measure_math.py [values]`: so many random values per function and type (20000). The
+`python scripts/measure_math.py [values [device]]`: so many random values per function and type
+(20000), on a device ("cpu"). The
 reference is NumPy in long doubles; where NumPy has no such function, a series in decimals of 40
 digits, on one value in a hundred. Long doubles must be wider than doubles, as on x86.
 """
@@ -137,5 +138,5 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    haulage.use("cpu")
+    haulage.use(sys.argv[2] if len(sys.argv) > 2 else "cpu")
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 20000)
