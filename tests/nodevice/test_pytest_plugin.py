@@ -306,8 +306,14 @@ def checked(suite, tmp_path):
             found("bounds")
             found("uninitialized")
 
+        @pytest.fixture
+        def traced():
+            runtime.current.observer = "another one"
+            yield
+            runtime.current.observer = None
+
         @pytest.mark.haulage_check(off=True)
-        def test_that_is_not_looked_at():
+        def test_that_is_not_looked_at(traced):
             assert runtime.current.checker is None
 
         @pytest.mark.haulage_check("race")

@@ -17,6 +17,7 @@ CPU device: no GPU, no line of them changed.
     make test-programs                    # all of them
     make test-programs ARGS=stumpy        # one
     make test-programs ARGS='--simulator' # and Numba's own simulator for comparison
+    make test-programs ARGS='--check'     # and under haulage check
 
 Each is installed with a fixed version into an environment of its own, below `.programs`, and runs
 under `haulage run`. A test counts as not applicable only where the catalogue in

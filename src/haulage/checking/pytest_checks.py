@@ -166,11 +166,14 @@ class Checks:
     def _phase(self, item: pytest.Item, when: str) -> Wrapper:
         rule = item.stash[_rule_key]
         if rule.off:
-            self._session.end()
+            # From its first fixture to the end of its last one, which may trace the process.
+            if when == "setup":
+                self._session.end()
             try:
                 return (yield)
             finally:
-                self._session.begin()
+                if when == "teardown":
+                    self._session.begin()
         phase = Session(rule.checks)
         phase.begin()
         try:
