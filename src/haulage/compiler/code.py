@@ -69,7 +69,8 @@ class Code:
         kept in memory.
 
         Raises:
-            Unsupported: the code is PTX, and there is no assembler.
+            Unsupported: the code is PTX, and there is no assembler; or it is SPIR-V, which the
+                driver compiles.
         """
         if "resources" in self.metadata:
             known: dict[str, int] = self.metadata["resources"]
@@ -77,6 +78,12 @@ class Code:
         if self._is_for_host:
             machine = self.target.triple.partition("-")[0]
             return {"registers": cpu_registers.registers(self.asm, machine)}
+        if not self.is_ptx:
+            raise Unsupported(
+                f"kernel {self.metadata['name']}: what a thread takes is decided by the driver, "
+                f"which compiles code for {self.metadata['target']} to that of its device; the "
+                "code itself says shared_bytes and local_bytes, in metadata"
+            )
         from haulage.compiler.gpu.nvidia import assembler
 
         return assembler.resources(self.code, self.metadata["entry"])

@@ -13,7 +13,7 @@ import haulage
 from doubles.spirv import needs_validator, validate
 from haulage import cuda, roc
 from haulage.cuda import libdevice
-from haulage.errors import CompileError
+from haulage.errors import CompileError, Unsupported
 
 FLOATS = "void(float32[::1])"
 TWO = "void(float32[::1], float32[::1])"
@@ -218,6 +218,12 @@ def test_functions_that_call_themselves_are_refused() -> None:
 
     with pytest.raises(CompileError, match="calls itself, which SPIR-V kernels cannot"):
         haulage.compile(kernel, INTS, "spirv64")
+
+
+def test_what_a_thread_takes_is_for_the_driver_to_say() -> None:
+    code = compiled(saxpy, "void(float32, float32[::1], float32[::1])")
+    with pytest.raises(Unsupported, match=r"saxpy: what a thread takes is decided by the driver"):
+        _ = code.resources
 
 
 def test_another_architecture_of_spirv_is_refused() -> None:
