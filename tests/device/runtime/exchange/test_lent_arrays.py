@@ -42,7 +42,8 @@ def made():
 
 @pytest.fixture
 def gpu(made, monkeypatch):
-    driver = Driver("nvidia", FarBackend.probe, lambda: made.backend)
+    protocols = PLATFORMS["nvidia"].protocols
+    driver = Driver("nvidia", FarBackend.probe, lambda: made.backend, protocols=protocols)
     monkeypatch.setitem(runtime.current.drivers, "nvidia", driver)
     monkeypatch.setitem(runtime.current.found, "nvidia", (made,))
     monkeypatch.setitem(PLATFORMS, "nvidia", dataclasses.replace(PLATFORMS["cpu"], name="nvidia"))
