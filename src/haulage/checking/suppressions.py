@@ -141,13 +141,18 @@ def kinds_of(word: str) -> set[str]:
     return kinds
 
 
-def read(file: str) -> Suppressions:
+def read(file: str | bytes | os.PathLike[str]) -> Suppressions:
     """The entries of a file in TOML: tables `[[ignore]]`, or `[[tool.haulage.check.ignore]]` where
     the file is a pyproject.toml.
 
     Raises:
+        TypeError: that is no name of a file.
         ValueError: the file cannot be read, or something in it is wrong; one line that names it.
     """
+    try:
+        file = os.fsdecode(file)
+    except TypeError:
+        raise TypeError(f"suppressions {file!r}: expected the name of a file") from None
     name = shown(os.path.abspath(file))
     try:
         with open(file, "rb") as opened:

@@ -196,8 +196,8 @@ def test_a_kernel_that_is_checked_stops_as_others_and_is_not_checked(program):
     program.write_text(
         PROGRAM.replace("y = cuda.device_array", "import haulage\ny = cuda.device_array")
         .replace("mirror[4, 8](x, y)", "with haulage.check() as result:\n    mirror[4, 8](x, y)")
-        .replace('print("right"', 'print(result.launches, "right"')
+        .replace('print("right"', 'print(result.launches, result.accesses, "right"')
     )
     status, output, errors = debug("--block", "2", program, commands=["c"])
-    assert "(Pdb block 2 thread 0) 0 right" in output
+    assert "(Pdb block 2 thread 0) 1 0 right" in output
     assert status == 0, errors
