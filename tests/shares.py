@@ -22,7 +22,7 @@ import pytest
 TIMES = Path(__file__).with_name("times.json")
 SECONDS = 0.25
 LONGEST = 1.0
-MORE_SECONDS = 4.0
+MORE_SECONDS = 2.0
 # The file names no function that takes less, all cases together: most do.
 NOTED = 0.5
 # What a case of the others takes, about.
