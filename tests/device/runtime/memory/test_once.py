@@ -1,5 +1,6 @@
 """Memory goes back once, and not too early, whatever comes in between."""
 
+import gc
 import threading
 
 import numpy as np
@@ -17,6 +18,14 @@ pytestmark = pytest.mark.usefixtures("device")
 pooled = pytest.mark.skipif(
     not allocation.is_pooling(), reason="all memory is taken from the driver in this mode"
 )
+
+
+@pytest.fixture(autouse=True)
+def settled(device):
+    """Nothing of an earlier test is given back while one counts."""
+    gc.collect()
+    device.synchronize()
+    pending.flush(device)
 
 
 @pooled
