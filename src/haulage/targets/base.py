@@ -91,9 +91,11 @@ class Target(ABC):
         """What messages call it."""
         return self.architecture
 
-    # Whether kernels can be linked with code of others (`jit(link=...)`); whether the code has
+    # Whether its code can check accesses to memory (`haulage check`); whether kernels can be linked
+    # with code of others (`jit(link=...)`); whether the code has
     # tables of source lines, for the system's debuggers and profilers; whether `breakpoint()` stops
     # there; whether a branch costs more there than a division whose result is not used.
+    checks_accesses = False
     links = False
     has_line_tables = True
     has_breakpoints = False

@@ -69,6 +69,7 @@ class CPUTarget(Target):
 
     passes: str = field(default="", compare=False)
 
+    checks_accesses = True
     has_line_tables = False
     has_breakpoints = True
 

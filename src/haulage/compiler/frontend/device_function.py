@@ -93,7 +93,7 @@ class DeviceFunction(Dispatcher):
         return result
 
     def _flags(self) -> Any:
-        flags = numba_flags(self._options, self.targetdescr.target.has_line_tables)
+        flags = numba_flags(self._options, self.targetdescr.target)
         checks_indices, watched, counts = self._inherited()
         flags.boundscheck = flags.boundscheck or checks_indices
         if watched:

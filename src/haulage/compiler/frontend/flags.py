@@ -7,6 +7,7 @@ from numba.core.cpu_options import FastMathOptions
 from numba.core.targetconfig import Option
 
 from haulage.compiler.options import Options
+from haulage.targets.base import Target
 
 
 class KernelFlags(Flags):
@@ -18,7 +19,7 @@ class KernelFlags(Flags):
     counts = Option(type=bool, default=False, doc="Count the ways of threads.")
 
 
-def numba_flags(options: Options, has_line_tables: bool) -> Any:
+def numba_flags(options: Options, target: Target) -> Any:
     """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors
     (Python's in a debug kernel)."""
     flags = KernelFlags()
@@ -27,8 +28,8 @@ def numba_flags(options: Options, has_line_tables: bool) -> Any:
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.enable_ssa = True
-    flags.watched = bool(options.watched)
-    if flags.watched or (has_line_tables and (options.debug or options.lineinfo)):
+    flags.watched = bool(options.watched) and target.checks_accesses
+    if options.watched or (target.has_line_tables and (options.debug or options.lineinfo)):
         # Of variables LLVM's code generator for PTX cannot tell where functions are inlined: it
         # ends the process. So it is told of lines only.
         flags.debuginfo = flags.dbg_directives_only = True
